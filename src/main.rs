@@ -1,0 +1,2 @@
+//! veilsum.
+fn main() {}
