@@ -1,1 +1,46 @@
-//! veilsum-learner.
+//! Everything that knows a tensor: models, their layouts, frames and scores.
+//!
+//! The rest of veilsum sees a flat vector of `f32` and a [`Layout`]; this crate depends on none of it.
+//!
+//! ```text
+//! frames ([`data`]) ──> [`Learner`] ──weights──> [`Weights`] ──minus──> [`Delta`] ──> quantiser, masks, server
+//!                          ^                                                                      │
+//!                          └──────────────────────────load────────── [`Weights`] <────────────────┘
+//! ```
+//!
+//! * [`layout`]: which tensors a model has and which of them may travel
+//! * [`tensor`], [`weights`]: shared and private tensors as different types; only shared ones become an upload
+//! * [`learner`]: the trait, training plans and reports
+//! * [`metrics`]: the usual depth scores
+//! * [`data`]: folder reader, seeded generator
+//! * [`toy`]: a pure-Rust model, so that everything runs without libtorch
+#![cfg_attr(
+    feature = "torch",
+    doc = "* [`torch`]: networks through libtorch (feature `torch`)"
+)]
+#![cfg_attr(
+    not(feature = "torch"),
+    doc = "* `torch`: networks through libtorch (feature `torch`, not enabled)"
+)]
+
+pub mod data;
+pub mod device;
+pub mod error;
+pub mod layout;
+pub mod learner;
+pub mod metrics;
+pub mod tensor;
+pub mod toy;
+pub mod weights;
+
+#[cfg(feature = "torch")]
+pub mod torch;
+
+pub use data::{DataError, DepthDataset, Frame};
+pub use device::{DeviceChoice, DeviceError};
+pub use error::LearnError;
+pub use layout::{Layout, LayoutError, TensorClass, TensorSpec};
+pub use learner::{DepthExample, Evaluation, Learner, TrainLength, TrainPlan, TrainReport};
+pub use metrics::{DepthMetrics, DepthRange, MetricsError};
+pub use tensor::{PrivateTensor, SharedTensor};
+pub use weights::{Delta, Weights};

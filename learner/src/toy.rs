@@ -1,0 +1,614 @@
+//! A depth model small enough to read, in plain Rust: the whole product runs on it without libtorch.
+//!
+//! The picture is cut into 16 × 12 cells. In each, ln depth = cell bias + weights · (features − running mean) + a
+//! private offset of the client's own, fitted by stochastic gradient descent on the squared error of ln depth. It has
+//! one tensor of every class: shared, buffer and private.
+
+use chacha20::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+
+use crate::data::{DepthDataset, Frame};
+use crate::error::LearnError;
+use crate::layout::{Layout, TensorClass, TensorSpec};
+use crate::learner::{DepthExample, Evaluation, Learner, TrainPlan, TrainReport};
+use crate::metrics::{DepthMetrics, MetricsError};
+use crate::tensor::{PrivateTensor, SharedTensor};
+use crate::weights::Weights;
+
+/// The model with one client's frames.
+pub struct ToyDepth {
+    layout: Layout,
+    data: DepthDataset,
+    train: Vec<Cells>,
+    bias: Vec<f32>,
+    weight: [f32; FEATURES],
+    mean: [f32; FEATURES],
+    offset: PrivateTensor,
+}
+
+impl ToyDepth {
+    /// Columns of cells.
+    pub const COLUMNS: usize = 16;
+    /// Rows of cells.
+    pub const ROWS: usize = 12;
+
+    /// A model at its initial weights.
+    ///
+    /// # Errors
+    ///
+    /// [`LearnError::Network`] if the pictures have fewer pixels than the model has cells.
+    pub fn new(data: DepthDataset) -> Result<Self, LearnError> {
+        if data.width() < Self::COLUMNS || data.height() < Self::ROWS {
+            let what = format!(
+                "the toy model needs pictures of at least {}x{} pixels, got {}x{}",
+                Self::COLUMNS,
+                Self::ROWS,
+                data.width(),
+                data.height()
+            );
+            return Err(LearnError::Network { what });
+        }
+        let layout = Self::model_layout()?;
+        let offset = TensorSpec::new(OFFSET, [1], TensorClass::Private);
+        let train = data.train().iter().map(Cells::of).collect();
+        Ok(Self {
+            layout,
+            data,
+            train,
+            bias: vec![START_LOG_M; CELLS],
+            weight: [0.0; FEATURES],
+            mean: [0.0; FEATURES],
+            offset: PrivateTensor::new(&offset, vec![0.0])?,
+        })
+    }
+
+    /// The model's layout, the same for every client.
+    ///
+    /// # Errors
+    ///
+    /// None in practice: the layout is fixed and valid.
+    pub fn model_layout() -> Result<Layout, LearnError> {
+        Ok(Layout::new(vec![
+            TensorSpec::new("cell.bias", [Self::ROWS, Self::COLUMNS], TensorClass::Shared),
+            TensorSpec::new("feature.weight", [FEATURES], TensorClass::Shared),
+            TensorSpec::new("feature.mean", [FEATURES], TensorClass::Buffer),
+            TensorSpec::new(OFFSET, [1], TensorClass::Private),
+        ])?)
+    }
+
+    /// What every client starts from: 4 m everywhere, the geometric middle of 0.2 m and 80 m. The problem is convex, so
+    /// no draw is needed.
+    ///
+    /// # Errors
+    ///
+    /// None in practice, as [`ToyDepth::model_layout`].
+    pub fn initial_weights() -> Result<Weights, LearnError> {
+        let layout = Self::model_layout()?;
+        let mut values = vec![0.0; layout.upload_len()];
+        for bias in values.iter_mut().take(CELLS) {
+            *bias = START_LOG_M;
+        }
+        Weights::new(&layout, values)
+    }
+
+    /// The private offset, for tests that look for it where it must not be.
+    #[must_use]
+    pub fn private(&self) -> &PrivateTensor {
+        &self.offset
+    }
+
+    fn private_offset(&self) -> f32 {
+        self.offset.values().first().copied().unwrap_or(0.0)
+    }
+
+    fn predict_logs(&self, cells: &Cells) -> Vec<f32> {
+        let offset = self.private_offset();
+        self.bias
+            .iter()
+            .zip(&cells.features)
+            .map(|(bias, f)| bias + offset + self.slope(f))
+            .collect()
+    }
+
+    fn slope(&self, features: &[f32; FEATURES]) -> f32 {
+        self.weight
+            .iter()
+            .zip(features)
+            .zip(&self.mean)
+            .map(|((w, f), m)| w * (f - m))
+            .sum()
+    }
+
+    /// One gradient step. Returns the mean squared error before it, or `None` if no cell of the batch has depth.
+    fn step(&mut self, batch: &[usize], rate: f32) -> Option<f64> {
+        let mut bias = vec![(0.0_f32, 0.0_f32); CELLS];
+        let mut weight = [0.0_f32; FEATURES];
+        let mut mean = [0.0_f32; FEATURES];
+        let (mut error_sum, mut square_sum, mut count) = (0.0_f32, 0.0_f64, 0.0_f32);
+        for cells in batch.iter().filter_map(|&i| self.train.get(i)) {
+            let predicted = self.predict_logs(cells);
+            let each = predicted
+                .iter()
+                .zip(&cells.logs)
+                .zip(&cells.features)
+                .zip(&mut bias);
+            for (((p, truth), features), (bias_sum, bias_count)) in each {
+                let Some(truth) = truth else { continue };
+                let error = p - truth;
+                *bias_sum += error;
+                *bias_count += 1.0;
+                error_sum += error;
+                square_sum += f64::from(error) * f64::from(error);
+                count += 1.0;
+                for ((w, m), (f, centre)) in weight
+                    .iter_mut()
+                    .zip(&mut mean)
+                    .zip(features.iter().zip(&self.mean))
+                {
+                    *w += error * (f - centre);
+                    *m += f - centre;
+                }
+            }
+        }
+        if count == 0.0 {
+            return None;
+        }
+        // Each tensor steps along the mean gradient of the cells that it acts on.
+        for (bias, (sum, n)) in self.bias.iter_mut().zip(bias) {
+            *bias -= if n > 0.0 { rate * sum / n } else { 0.0 };
+        }
+        for ((w, g), (centre, m)) in self
+            .weight
+            .iter_mut()
+            .zip(weight)
+            .zip(self.mean.iter_mut().zip(mean))
+        {
+            *w -= rate * g / count;
+            *centre += MEAN_MOMENTUM * m / count;
+        }
+        for offset in self.offset.values_mut() {
+            *offset -= PRIVATE_SHARE * rate * error_sum / count;
+        }
+        Some(square_sum / f64::from(count))
+    }
+
+    fn restore(&mut self, saved: &(Weights, f32)) -> Result<(), LearnError> {
+        self.load(&saved.0)?;
+        for offset in self.offset.values_mut() {
+            *offset = saved.1;
+        }
+        Ok(())
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the learning rate needs no double precision"
+    )]
+    fn run(&mut self, plan: &TrainPlan, usable: &mut [usize]) -> Result<(TrainReport, u32), LearnError> {
+        let mut rng = ChaCha20Rng::seed_from_u64(plan.seed ^ (u64::from(plan.round) << 32));
+        let steps = plan.steps(usable.len());
+        let mut report = TrainReport {
+            steps,
+            samples: 0,
+            loss_first: 0.0,
+            loss_last: 0.0,
+            skipped_frames: 0,
+        };
+        let (mut at, mut passes) = (usable.len(), 0);
+        for step in 0..steps {
+            if at >= usable.len() {
+                shuffle(usable, &mut rng);
+                (at, passes) = (0, passes + 1);
+            }
+            let end = (at + plan.batch).min(usable.len());
+            let batch = usable.get(at..end).unwrap_or_default().to_vec();
+            at = end;
+            report.samples += u32::try_from(batch.len()).unwrap_or(u32::MAX);
+            let loss = self.step(&batch, plan.learning_rate as f32).unwrap_or(f64::NAN);
+            if !loss.is_finite() {
+                return Err(LearnError::NonFiniteLoss {
+                    round: plan.round,
+                    step,
+                    loss,
+                });
+            }
+            if step == 0 {
+                report.loss_first = loss;
+            }
+            report.loss_last = loss;
+        }
+        Ok((report, passes))
+    }
+}
+
+impl Learner for ToyDepth {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn weights(&self) -> Result<Weights, LearnError> {
+        let parts = [self.bias.as_slice(), &self.weight, &self.mean];
+        let tensors = self.layout.uploaded().zip(parts);
+        let tensors = tensors.map(|(spec, values)| SharedTensor::new(spec, values.to_vec()));
+        Weights::assemble(&self.layout, &tensors.collect::<Result<Vec<_>, _>>()?)
+    }
+
+    fn load(&mut self, weights: &Weights) -> Result<(), LearnError> {
+        let (expected, found) = (self.layout.digest(), weights.layout_digest());
+        if expected != found {
+            return Err(LearnError::LayoutMismatch { expected, found });
+        }
+        let parts: [&mut [f32]; 3] = [&mut self.bias, &mut self.weight, &mut self.mean];
+        for (part, (_, values)) in parts.into_iter().zip(weights.tensors()) {
+            part.copy_from_slice(values);
+        }
+        Ok(())
+    }
+
+    fn train(&mut self, plan: &TrainPlan) -> Result<TrainReport, LearnError> {
+        plan.check()?;
+        let mut usable: Vec<usize> = (0..self.train.len())
+            .filter(|&i| self.train.get(i).is_some_and(Cells::has_depth))
+            .collect();
+        if usable.is_empty() {
+            return Err(LearnError::NoTrainingData {
+                client: self.data.name().to_owned(),
+            });
+        }
+        let without = u32::try_from(self.train.len() - usable.len()).unwrap_or(u32::MAX);
+        let saved = (self.weights()?, self.private_offset());
+        let outcome = self.run(plan, &mut usable).and_then(|done| match self.weights() {
+            Ok(_) if self.private_offset().is_finite() => Ok(done),
+            Ok(_) => Err(diverged(plan.round, OFFSET.to_owned(), 0, self.private_offset())),
+            Err(LearnError::NonFinite { tensor, index, value }) => {
+                Err(diverged(plan.round, tensor, index, value))
+            }
+            Err(other) => Err(other),
+        });
+        match outcome {
+            Ok((report, passes)) => Ok(TrainReport {
+                skipped_frames: passes * without,
+                ..report
+            }),
+            Err(error) => {
+                self.restore(&saved)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn evaluate(&mut self) -> Result<Evaluation, LearnError> {
+        let range = self.data.range();
+        let mut scores = Vec::new();
+        let mut losses = 0.0;
+        let mut example = None;
+        for frame in self.data.test() {
+            let cells = Cells::of(frame);
+            let logs = self.predict_logs(&cells);
+            let prediction: Vec<f32> = cell_of_pixels(frame)
+                .map(|cell| {
+                    logs.get(cell)
+                        .map_or(range.min_m, |l| l.exp().clamp(range.min_m, range.cap_m))
+                })
+                .collect();
+            match DepthMetrics::of_image(frame.depth(), &prediction, range) {
+                Ok(score) => scores.push(score),
+                Err(MetricsError::NoValidPixel { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            losses += cells.mean_square(&logs);
+            example.get_or_insert_with(|| DepthExample {
+                name: frame.name().to_owned(),
+                width: frame.width(),
+                height: frame.height(),
+                rgb: frame.rgb().to_vec(),
+                truth: frame.depth().to_vec(),
+                prediction,
+                cap_m: range.cap_m,
+            });
+        }
+        let metrics = DepthMetrics::mean(&scores)?;
+        let images = u32::try_from(scores.len()).unwrap_or(u32::MAX);
+        Ok(Evaluation {
+            images,
+            metrics,
+            loss: losses / f64::from(images),
+            example,
+        })
+    }
+
+    fn sample_count(&self) -> u32 {
+        u32::try_from(self.data.train().len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// A frame's cells: features, and mean ln depth where any pixel has one.
+struct Cells {
+    features: Vec<[f32; FEATURES]>,
+    logs: Vec<Option<f32>>,
+}
+
+impl Cells {
+    fn of(frame: &Frame) -> Self {
+        let mut sums = vec![CellSums::default(); CELLS];
+        let pixels = frame.rgb().as_chunks::<3>().0.iter().zip(frame.depth());
+        for ((&rgb, &depth), cell) in pixels.zip(cell_of_pixels(frame)) {
+            if let Some(sum) = sums.get_mut(cell) {
+                sum.add(rgb, depth);
+            }
+        }
+        Self {
+            features: sums
+                .iter()
+                .enumerate()
+                .map(|(cell, sum)| sum.features(cell / ToyDepth::COLUMNS))
+                .collect(),
+            logs: sums
+                .iter()
+                .map(|s| (s.known > 0.0).then(|| s.log / s.known))
+                .collect(),
+        }
+    }
+
+    fn has_depth(&self) -> bool {
+        self.logs.iter().any(Option::is_some)
+    }
+
+    fn mean_square(&self, predicted: &[f32]) -> f64 {
+        let known = self
+            .logs
+            .iter()
+            .zip(predicted)
+            .filter_map(|(truth, p)| truth.map(|t| f64::from(p - t)));
+        let (sum, count) = known.fold((0.0, 0.0), |(sum, n), error| (sum + error * error, n + 1.0));
+        if count > 0.0 { sum / count } else { 0.0 }
+    }
+}
+
+#[derive(Clone, Default)]
+struct CellSums {
+    pixels: f32,
+    light: f32,
+    light_square: f32,
+    red: f32,
+    blue: f32,
+    known: f32,
+    log: f32,
+}
+
+impl CellSums {
+    fn add(&mut self, [r, g, b]: [u8; 3], depth: f32) {
+        let [r, g, b] = [r, g, b].map(|v| f32::from(v) / 255.0);
+        let light = 0.3 * r + 0.6 * g + 0.1 * b;
+        self.pixels += 1.0;
+        self.light += light;
+        self.light_square += light * light;
+        self.red += r - light;
+        self.blue += b - light;
+        if depth > 0.0 {
+            self.known += 1.0;
+            self.log += depth.ln();
+        }
+    }
+
+    /// Brightness, contrast and two colour differences, and the first two again weighted by height in the picture. All
+    /// about unit size.
+    #[expect(clippy::cast_precision_loss, reason = "a dozen rows")]
+    fn features(&self, row: usize) -> [f32; FEATURES] {
+        let n = self.pixels.max(1.0);
+        let light = self.light / n;
+        let contrast = (self.light_square / n - light * light).max(0.0).sqrt();
+        let height = 1.0 - 2.0 * row as f32 / (ToyDepth::ROWS - 1) as f32;
+        let (bright, busy) = (2.0 * light - 1.0, 5.0 * contrast);
+        [
+            bright,
+            busy,
+            4.0 * self.red / n,
+            4.0 * self.blue / n,
+            bright * height,
+            busy * height,
+        ]
+    }
+}
+
+fn cell_of_pixels(frame: &Frame) -> impl Iterator<Item = usize> {
+    let (width, height) = (frame.width(), frame.height());
+    (0..width * height).map(move |i| {
+        let (x, y) = (i % width, i / width);
+        (y * ToyDepth::ROWS / height) * ToyDepth::COLUMNS + x * ToyDepth::COLUMNS / width
+    })
+}
+
+/// Fisher–Yates. The bias of the remainder is below 2⁻³² for any data set.
+pub(crate) fn shuffle<T>(items: &mut [T], rng: &mut ChaCha20Rng) {
+    for i in (1..items.len()).rev() {
+        #[expect(clippy::cast_possible_truncation, reason = "the remainder is at most i")]
+        let j = (rng.next_u64() % (i as u64 + 1)) as usize;
+        items.swap(i, j);
+    }
+}
+
+fn diverged(round: u32, tensor: String, index: usize, value: f32) -> LearnError {
+    LearnError::Diverged {
+        round,
+        tensor,
+        index,
+        value,
+    }
+}
+
+const CELLS: usize = ToyDepth::ROWS * ToyDepth::COLUMNS;
+const FEATURES: usize = 6;
+/// ln 4 m.
+const START_LOG_M: f32 = 2.0 * std::f32::consts::LN_2;
+const OFFSET: &str = "client.offset";
+/// How far the running mean moves towards each batch's mean.
+const MEAN_MOMENTUM: f32 = 0.1;
+/// The private offset learns slower than the shared cells, so that it takes only what they cannot.
+const PRIVATE_SHARE: f32 = 0.2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::generator::{Generator, Light, Place, Platform};
+    use crate::learner::TrainLength;
+
+    fn client(seed: u64, place: Place) -> ToyDepth {
+        let g = Generator {
+            platform: Platform::Ugv,
+            place,
+            light: Light::Day,
+            width: 64,
+            height: 48,
+            train: 12,
+            test: 6,
+            seed,
+        };
+        ToyDepth::new(g.dataset().unwrap()).unwrap()
+    }
+
+    fn plan(round: u32) -> TrainPlan {
+        TrainPlan {
+            round,
+            length: TrainLength::Epochs(4),
+            learning_rate: 0.3,
+            batch: 4,
+            seed: 11,
+        }
+    }
+
+    #[test]
+    fn it_learns() {
+        for place in Place::ALL {
+            let mut toy = client(1, place);
+            let before = toy.evaluate().unwrap();
+            let report = toy.train(&plan(1)).unwrap();
+            let after = toy.evaluate().unwrap();
+            assert_eq!((report.steps, report.samples, report.skipped_frames), (12, 48, 0));
+            assert!(report.loss_last < 0.5 * report.loss_first, "{report:?}");
+            assert!(
+                after.metrics.abs_rel < 0.7 * before.metrics.abs_rel,
+                "{place:?}: {before:?} {after:?}"
+            );
+            assert!(after.loss < before.loss && after.images == 6);
+            let example = after.example.unwrap();
+            assert_eq!(
+                (example.rgb.len(), example.prediction.len()),
+                (64 * 48 * 3, 64 * 48)
+            );
+        }
+    }
+
+    #[test]
+    fn federated_averaging_learns_too() {
+        let mut clients = [client(1, Place::Street), client(2, Place::Street)];
+        let mut global = ToyDepth::initial_weights().unwrap();
+        let mut scores = Vec::new();
+        for round in 1..=4 {
+            let mut trained = Vec::new();
+            let mut score = 0.0;
+            for toy in &mut clients {
+                toy.load(&global).unwrap();
+                score += toy.evaluate().unwrap().metrics.abs_rel / 2.0;
+                toy.train(&plan(round)).unwrap();
+                trained.push(toy.weights().unwrap());
+            }
+            scores.push(score);
+            global = Weights::mean(&trained).unwrap();
+        }
+        assert!(scores[3] < 0.7 * scores[0], "{scores:?}");
+    }
+
+    #[test]
+    fn plans_replay() {
+        let run = |seed| {
+            let mut toy = client(3, Place::Indoor);
+            toy.train(&TrainPlan { seed, ..plan(1) }).unwrap();
+            toy.weights().unwrap()
+        };
+        assert_eq!(run(1), run(1));
+        assert_ne!(run(1), run(2));
+    }
+
+    #[test]
+    fn the_private_offset_stays() {
+        let mut toy = client(1, Place::Street);
+        let base = toy.weights().unwrap();
+        toy.train(&plan(1)).unwrap();
+        let offset = toy.private().values()[0];
+        assert!(offset.abs() > 1e-3, "{offset}");
+        let trained = toy.weights().unwrap();
+        for bytes in [trained.to_bytes(), trained.minus(&base).unwrap().to_bytes()] {
+            assert!(!bytes.windows(4).any(|w| w == offset.to_le_bytes()));
+        }
+        toy.load(&base).unwrap();
+        assert_eq!(toy.private().values(), [offset]);
+        assert_eq!(toy.weights().unwrap(), base);
+        assert_ne!(trained, base);
+    }
+
+    #[test]
+    fn a_learning_rate_that_explodes_restores_the_start() {
+        let mut toy = client(1, Place::Street);
+        toy.train(&plan(1)).unwrap();
+        let (before, offset) = (toy.weights().unwrap(), toy.private().values()[0]);
+        let error = toy
+            .train(&TrainPlan {
+                learning_rate: 1e30,
+                ..plan(7)
+            })
+            .unwrap_err();
+        assert!(
+            matches!(
+                error,
+                LearnError::NonFiniteLoss { round: 7, .. } | LearnError::Diverged { round: 7, .. }
+            ),
+            "{error}"
+        );
+        assert_eq!(toy.weights().unwrap(), before);
+        assert_eq!(toy.private().values(), [offset]);
+    }
+
+    #[test]
+    fn frames_without_depth_are_counted_and_nothing_is_an_error() {
+        let good = client(1, Place::Street).data;
+        let blank = |i: usize| {
+            Frame::new(
+                format!("blank/{i}"),
+                64,
+                48,
+                vec![u8::try_from(i).unwrap(); 9216],
+                vec![0.0; 3072],
+            )
+            .unwrap()
+        };
+        let make = |train: Vec<Frame>, test: Vec<Frame>| {
+            ToyDepth::new(DepthDataset::new("c", (64, 48), good.range(), train, test).unwrap()).unwrap()
+        };
+        let mut mixed = good.train()[..3].to_vec();
+        mixed.push(blank(0));
+        let mut toy = make(mixed, vec![blank(1), good.test()[0].clone()]);
+        assert_eq!(toy.train(&plan(1)).unwrap().skipped_frames, 4);
+        assert_eq!(toy.evaluate().unwrap().images, 1);
+        let mut none = make(vec![blank(0)], vec![blank(1)]);
+        assert!(matches!(none.train(&plan(1)), Err(LearnError::NoTrainingData { client }) if client == "c"));
+        assert!(matches!(
+            none.evaluate(),
+            Err(LearnError::Metrics(MetricsError::NoImages))
+        ));
+    }
+
+    #[test]
+    fn foreign_weights_and_small_pictures_are_refused() {
+        let mut toy = client(1, Place::Street);
+        let other = Layout::new(vec![TensorSpec::new("w", [204], TensorClass::Shared)]).unwrap();
+        let foreign = Weights::new(&other, vec![0.0; 204]).unwrap();
+        assert!(matches!(
+            toy.load(&foreign),
+            Err(LearnError::LayoutMismatch { .. })
+        ));
+        let frame = Frame::new("f", 8, 8, vec![0; 192], vec![1.0; 64]).unwrap();
+        let small = DepthDataset::new("c", (8, 8), toy.data.range(), vec![frame], vec![]).unwrap();
+        assert!(matches!(ToyDepth::new(small), Err(LearnError::Network { .. })));
+    }
+}
