@@ -59,15 +59,24 @@ impl Steps {
         })
     }
 
-    /// Runs a command; it passes when it exits 0 and none of the tests it reports failed.
+    /// Runs a command; it passes when it exits 0.
     pub(crate) fn command(&mut self, name: &'static str, command: Command) {
+        self.run(name, command, |_| true);
+    }
+
+    /// Runs tests; they pass when the command exits 0, reports no failure, and did run some.
+    pub(crate) fn tests(&mut self, name: &'static str, command: Command) {
+        self.run(name, command, |counts| counts.failed == 0 && counts.passed > 0);
+    }
+
+    fn run(&mut self, name: &'static str, command: Command, enough: impl FnOnce(Counts) -> bool) {
         self.announce(name);
         let start = Instant::now();
         let log = self.logs.join(format!("{}.log", name.replace(' ', "-")));
         let outcome = match listen(self.label(name), command, &log) {
             Ok((status, digest)) => {
                 let counts = digest.counts();
-                let verdict = if status.success() && counts.failed == 0 {
+                let verdict = if status.success() && enough(counts) {
                     Verdict::Passed(String::new())
                 } else {
                     Verdict::Failed(format!(
@@ -142,14 +151,10 @@ impl Steps {
     pub(crate) fn conclude(self) -> ExitCode {
         println!("\n{}", self.table());
         let (passed, failed) = self.totals();
-        let left: Vec<&str> = self
-            .done
-            .iter()
-            .filter(|step| matches!(step.verdict, Verdict::Left(_)))
-            .map(|step| step.name)
-            .collect();
-        if !left.is_empty() {
-            println!("NOT RUN, because you asked for that: {}", left.join(", "));
+        for step in &self.done {
+            if let Verdict::Left(why) = &step.verdict {
+                println!("NOT RUN: {}; {why}", step.name);
+            }
         }
         println!("{passed} passed, {failed} failed");
         if failed == 0 {
@@ -302,8 +307,8 @@ mod tests {
     fn totals_are_summed_over_all_runners() {
         let folder = tempfile::tempdir().unwrap();
         let mut steps = steps(&folder);
-        steps.command("good", shell(&format!("{GOOD}; {GOOD} >&2")));
-        steps.command("bad", shell(&format!("{GOOD}; {BAD}; exit 101")));
+        steps.tests("good", shell(&format!("{GOOD}; {GOOD} >&2")));
+        steps.tests("bad", shell(&format!("{GOOD}; {BAD}; exit 101")));
         assert_eq!(steps.totals(), (4 + 4 + 4 + 2, 3));
         let table = steps.table();
         assert!(table.contains("good") && table.contains("FAILED"), "{table}");
@@ -313,7 +318,7 @@ mod tests {
     fn a_step_that_does_not_compile_is_one_failure_and_says_why() {
         let folder = tempfile::tempdir().unwrap();
         let mut steps = steps(&folder);
-        steps.command(
+        steps.tests(
             "broken",
             shell("echo 'error[E0425]: cannot find value `x`' >&2; exit 101"),
         );
@@ -330,7 +335,7 @@ mod tests {
     fn a_runner_that_dies_without_a_word_is_a_failure() {
         let folder = tempfile::tempdir().unwrap();
         let mut steps = steps(&folder);
-        steps.command("killed", shell(&format!("{GOOD}; kill -9 $$")));
+        steps.tests("killed", shell(&format!("{GOOD}; kill -9 $$")));
         assert_eq!(steps.totals(), (4, 1));
     }
 
@@ -338,8 +343,20 @@ mod tests {
     fn a_failing_test_in_a_runner_that_exits_0_is_a_failure() {
         let folder = tempfile::tempdir().unwrap();
         let mut steps = steps(&folder);
-        steps.command("liar", shell(BAD));
+        steps.tests("liar", shell(BAD));
         assert_eq!(steps.totals(), (2, 3));
+    }
+
+    #[test]
+    fn a_test_run_without_tests_is_a_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut steps = steps(&folder);
+        steps.tests(
+            "empty",
+            shell("echo 'test result: ok. 0 passed; 0 failed; 0 ignored'"),
+        );
+        steps.command("no tests expected", shell("true"));
+        assert_eq!(steps.totals(), (0, 1));
     }
 
     #[test]
@@ -355,7 +372,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut steps = steps(&folder);
         let start = Instant::now();
-        steps.command("leaky", shell(&format!("sleep 60 & {GOOD}")));
+        steps.tests("leaky", shell(&format!("sleep 60 & {GOOD}")));
         assert!(start.elapsed() < Duration::from_secs(30));
         assert_eq!(steps.totals(), (4, 0));
     }

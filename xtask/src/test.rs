@@ -42,7 +42,7 @@ impl Options {
 /// # Errors
 /// When not even the first step can be started.
 pub(crate) fn run(root: &Path, options: Options) -> Result<ExitCode> {
-    let planned = if options.full { 12 } else { 6 };
+    let planned = if options.full { 10 } else { 5 };
     let mut steps = Steps::new(cargo::target_folder(root)?.join("xtask"), planned)?;
     steps.command("format", cargo::command(root, &["fmt", "--all", "--check"]));
     steps.check("arrows", || arrows::check(root).map(|found| (found, ())));
@@ -50,7 +50,7 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<ExitCode> {
         deny(&mut steps, root);
         steps.command("lints", cargo::command(root, LINTS));
     }
-    steps.command("tests without torch", cargo::command(root, TESTS));
+    steps.tests("tests without torch", cargo::command(root, TESTS));
     torch(&mut steps, root, options);
     if options.full {
         let mut docs = cargo::command(root, &["doc", "--workspace", "--no-deps", "--locked"]);
@@ -62,20 +62,10 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<ExitCode> {
 
 /// The steps that need libtorch. One that cannot be obtained is a failure, not an excuse.
 fn torch(steps: &mut Steps, root: &Path, options: Options) {
-    let rest: &[(&'static str, &[&str])] = if options.full {
-        &[
-            ("lints with torch", TORCH_LINTS),
-            ("learner with torch", LEARNER),
-            ("consortium with torch", CONSORTIUM),
-        ]
-    } else {
-        &[
-            ("learner with torch", LEARNER),
-            ("consortium with torch", CONSORTIUM),
-        ]
-    };
+    let lints = options.full.then_some("lints with torch");
+    let tests = "tests with torch";
     if options.no_torch {
-        for name in std::iter::once("libtorch").chain(rest.iter().map(|(name, _)| *name)) {
+        for name in ["libtorch"].into_iter().chain(lints).chain([tests]) {
             steps.leave(name, "--no-torch was given");
         }
         return;
@@ -84,16 +74,21 @@ fn torch(steps: &mut Steps, root: &Path, options: Options) {
         let found = libtorch::obtain(root)?;
         Ok((format!("{} ({})", found.path.display(), found.origin), found))
     });
-    for (name, args) in rest {
-        match &found {
-            Some(found) => {
-                let mut command = cargo::command(root, args);
-                command.env("LIBTORCH", &found.path);
-                steps.command(name, command);
-            }
-            None => steps.fail(name, "libtorch could not be obtained, see above"),
+    let Some(found) = found else {
+        for name in lints.into_iter().chain([tests]) {
+            steps.fail(name, "libtorch could not be obtained, see above");
         }
+        return;
+    };
+    let with_torch = |args| {
+        let mut command = cargo::command(root, args);
+        command.env("LIBTORCH", &found.path);
+        command
+    };
+    if let Some(name) = lints {
+        steps.command(name, with_torch(TORCH_LINTS));
     }
+    steps.tests(tests, with_torch(TORCH_TESTS));
 }
 
 /// Licences, bans and sources always; advisories where a copy of their database is at hand.
@@ -130,20 +125,13 @@ fn advisories_at_hand() -> bool {
 
 const TESTS: &[&str] = &["test", "--workspace", "--locked", "--no-fail-fast"];
 
-const LEARNER: &[&str] = &[
-    "test",
-    "--package",
-    "veilsum-learner",
-    "--features",
-    "torch",
-    "--locked",
-    "--no-fail-fast",
-];
-
-const CONSORTIUM: &[&str] = &[
+/// In one command, so that both crates are built with the same features of everything below them.
+const TORCH_TESTS: &[&str] = &[
     "test",
     "--package",
     "veilsum",
+    "--package",
+    "veilsum-learner",
     "--features",
     "torch",
     "--locked",
