@@ -60,7 +60,7 @@ impl QuicLink {
     /// The peer's address at this moment; it may change when the peer moves.
     #[must_use]
     pub fn remote_addr(&self) -> std::net::SocketAddr {
-        self.sender.wire().connection().remote_address()
+        self.sender.remote_addr()
     }
 }
 

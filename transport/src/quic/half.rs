@@ -38,6 +38,12 @@ impl QuicSender {
         }
     }
 
+    /// The peer's address at this moment; it may change when the peer moves.
+    #[must_use]
+    pub fn remote_addr(&self) -> std::net::SocketAddr {
+        self.wire.connection().remote_address()
+    }
+
     pub(super) fn wire(&self) -> &Wire {
         &self.wire
     }
