@@ -19,7 +19,7 @@ impl Progress {
         let bar = stderr().is_terminal().then(|| {
             let bar = ProgressBar::no_length().with_message(label.to_owned());
             if let Ok(style) = ProgressStyle::with_template(
-                "{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}",
+                "{msg} {wide_bar} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left",
             ) {
                 bar.set_style(style);
             }
