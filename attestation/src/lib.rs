@@ -1,9 +1,17 @@
 //! What can be proved later.
 //!
-//! A log keeps signed records in order under a Merkle tree ([`merkle`]), a [`checkpoint`] signs its head as a C2SP
-//! [`note`], [`disclosure`] decides which overlapping sums may be opened.
+//! [`statement`] is the vocabulary: the signed bodies the parties exchange *are* the records. [`log`] keeps them in order
+//! under a Merkle tree ([`merkle`]), a [`checkpoint`] signs its head as a C2SP [`note`], [`disclosure`] decides which
+//! overlapping sums may be opened, [`bundle`] is what an auditor is handed and [`audit`] replays it to a verdict.
 
 pub mod checkpoint;
 pub mod disclosure;
+pub mod log;
 pub mod merkle;
+pub mod model;
 pub mod note;
+pub mod release;
+pub mod statement;
+
+pub use log::{Head, Log};
+pub use model::model_digest;

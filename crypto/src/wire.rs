@@ -189,8 +189,16 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for BoundedVec
     }
 }
 
-const CONFIG: bincode::config::Configuration<bincode::config::LittleEndian, bincode::config::Fixint> =
-    bincode::config::legacy();
+/// No message is longer; a claimed length beyond it is refused before it is allocated.
+const WIRE_LIMIT: usize = 64 << 20;
+
+type Config = bincode::config::Configuration<
+    bincode::config::LittleEndian,
+    bincode::config::Fixint,
+    bincode::config::Limit<WIRE_LIMIT>,
+>;
+const CONFIG: Config =
+    bincode::config::legacy().with_limit::<WIRE_LIMIT>();
 
 #[cfg(test)]
 mod tests {

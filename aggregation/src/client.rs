@@ -1,0 +1,375 @@
+//! The client of a round.
+//!
+//! A client is in one phase at a time; each phase is a value that is spent when its message arrives (files below, in
+//! order). Whatever goes wrong ends the round for this client with a named [`Refusal`], drops its secrets and reveals
+//! nothing; the next plan starts afresh.
+
+mod advertise;
+mod agree;
+mod mask;
+mod plan;
+mod share;
+mod unmask;
+
+use crate::Now;
+use crate::message::{Refused, ToClient, ToServer};
+use crate::refusal::Refusal;
+use rand_core::CryptoRng;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use veilsum_attestation::Head;
+use veilsum_attestation::statement::{Aborted, ClientSet, KeyBook, Party, Policy, Sums};
+use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, Identity, RoundId};
+
+/// Who a client is and what it signed up to. The same for all rounds.
+pub struct Membership {
+    /// Its number.
+    pub me: ClientId,
+    /// Its signing key.
+    pub identity: Identity,
+    /// The keys of everybody else.
+    pub book: KeyBook,
+    /// The policy, signature checked.
+    pub policy: Policy,
+    /// Leaf hash of the policy's entry.
+    pub policy_leaf: Digest,
+    /// What this client insists on whatever the policy says.
+    pub floors: Floors,
+}
+
+/// A client's own minima. No message of the server lowers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Floors {
+    /// Fewest clients in a policy.
+    pub clients: u32,
+    /// Smallest threshold.
+    pub threshold: u32,
+    /// Smallest crowd of a released combination, in clients.
+    pub crowd: u32,
+    /// Smallest crowd of a released combination, in organisations.
+    pub crowd_orgs: u32,
+}
+
+impl Floors {
+    /// Whether a policy is above all floors.
+    ///
+    /// # Errors
+    /// [`Refusal::BelowFloor`] naming the first parameter below its floor.
+    pub fn check(&self, policy: &Policy) -> Result<(), Refusal> {
+        for (what, got, floor) in [
+            ("the number of clients", policy.clients, self.clients),
+            ("the threshold", policy.threshold, self.threshold),
+            ("the crowd", policy.crowd, self.crowd),
+            ("the crowd of organisations", policy.crowd_orgs, self.crowd_orgs),
+        ] {
+            if got < floor {
+                return Err(Refusal::BelowFloor { what, got, floor });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the driver must do.
+#[derive(Debug)]
+pub enum ClientOutput {
+    /// Send a message.
+    Send(ToServer),
+    /// Train, then hand in [`Client::update`].
+    Train {
+        /// Round.
+        round: RoundId,
+        /// The clusters of this client, with the digest of the model each starts from.
+        clusters: Vec<(ClusterId, Digest)>,
+    },
+    /// Keep this head on disk: the server's log must extend it from now on.
+    Keep(Head),
+    /// The phase changed; for progress displays.
+    Progress {
+        /// What this client does now.
+        doing: &'static str,
+    },
+    /// The round is over and these clusters have new models.
+    Done {
+        /// Round.
+        round: RoundId,
+        /// Digests of the new models of this client's released clusters.
+        models: Vec<(ClusterId, Digest)>,
+        /// Clusters of this client that were withheld: their models stay.
+        withheld: Vec<ClusterId>,
+    },
+    /// The server ended the round; nothing was opened.
+    Ended {
+        /// Round.
+        round: RoundId,
+        /// The reason's name.
+        reason: String,
+    },
+}
+
+/// What the learner hands in.
+#[derive(Clone, PartialEq)]
+pub struct ClientUpdate {
+    /// The cluster it is for.
+    pub cluster: ClusterId,
+    /// Digest of the model it starts from.
+    pub model: Digest,
+    /// New weights less that model, shared entries only.
+    pub delta: Vec<f32>,
+}
+
+impl std::fmt::Debug for ClientUpdate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ClientUpdate({}, {} entries)", self.cluster, self.delta.len())
+    }
+}
+
+/// A client's machine.
+pub struct Client<R> {
+    member: Arc<Membership>,
+    rng: R,
+    head: Head,
+    last: Option<(RoundId, Attempt)>,
+    phase: Phase,
+    outputs: VecDeque<ClientOutput>,
+}
+
+enum Phase {
+    Idle,
+    Training(plan::Training),
+    Advertised(advertise::Advertised),
+    Shared(share::Shared),
+    Uploaded(mask::Uploaded),
+    Agreed(agree::Agreed),
+    Revealed(unmask::Revealed),
+}
+
+impl Phase {
+    fn doing(&self) -> &'static str {
+        match self {
+            Self::Idle => "waiting for a plan",
+            Self::Training(_) => "training",
+            Self::Advertised(_) => "waiting for the roster",
+            Self::Shared(_) => "waiting for shares",
+            Self::Uploaded(_) => "waiting for the proposal",
+            Self::Agreed(_) => "waiting for the agreement",
+            Self::Revealed(_) => "waiting for the sums",
+        }
+    }
+}
+
+impl<R: CryptoRng> Client<R> {
+    /// A client that holds `head` of the server's log.
+    ///
+    /// # Errors
+    /// [`Refusal::BelowFloor`] for a policy below the client's floors.
+    pub fn new(member: Arc<Membership>, head: Head, rng: R) -> Result<Self, Refusal> {
+        member.floors.check(&member.policy)?;
+        Ok(Self {
+            member,
+            rng,
+            head,
+            last: None,
+            phase: Phase::Idle,
+            outputs: VecDeque::new(),
+        })
+    }
+
+    /// The last head this client accepted.
+    #[must_use]
+    pub fn head(&self) -> Head {
+        self.head
+    }
+
+    /// What the client is doing, for people.
+    #[must_use]
+    pub fn doing(&self) -> &'static str {
+        self.phase.doing()
+    }
+
+    /// The next thing the driver must do.
+    pub fn poll_output(&mut self) -> Option<ClientOutput> {
+        self.outputs.pop_front()
+    }
+
+    /// Takes a message of the server.
+    ///
+    /// # Errors
+    /// A [`Refusal`]: this client is out of the round, its secrets are gone, and a notice to the server is queued.
+    pub fn handle(&mut self, message: ToClient, _now: Now) -> Result<(), Refusal> {
+        let waiting = self.phase.doing();
+        let phase = std::mem::replace(&mut self.phase, Phase::Idle);
+        let member = Arc::clone(&self.member);
+        let member = member.as_ref();
+        let next = match (message, phase) {
+            // A new plan ends whatever was going on: secrets of the old round are dropped unused.
+            (ToClient::Plan(message), _) => self.accept_plan(member, &message).map(Phase::Training),
+            (ToClient::Roster(message), Phase::Advertised(phase)) => phase
+                .on_roster(member, &message, &mut self.rng)
+                .map(|(next, send)| {
+                    self.send(send);
+                    Phase::Shared(next)
+                }),
+            (ToClient::Inbox(message), Phase::Shared(phase)) => phase
+                .on_inbox(member, message, &mut self.rng)
+                .map(|(next, sends)| {
+                    sends.into_iter().for_each(|send| self.send(send));
+                    Phase::Uploaded(next)
+                }),
+            (ToClient::Proposal(message), Phase::Uploaded(phase)) => phase
+                .on_proposal(member, message, &mut self.rng)
+                .map(|(next, send)| {
+                    self.keep(next.head());
+                    self.send(send);
+                    Phase::Agreed(next)
+                }),
+            (ToClient::Agreement(message), Phase::Agreed(phase)) => phase
+                .on_agreement(member, &message, &mut self.rng)
+                .map(|(next, send)| {
+                    self.send(send);
+                    Phase::Revealed(next)
+                }),
+            // A second request never gets a second answer, and does not cost the round's result either.
+            (ToClient::Agreement(_), Phase::Revealed(phase)) => {
+                self.phase = Phase::Revealed(phase);
+                return Err(Refusal::AlreadyAnswered);
+            }
+            (ToClient::Published(entry), Phase::Revealed(phase)) => read_server::<Sums>(member, &entry)
+                .and_then(|sums| phase.on_sums(member, &sums))
+                .map(|done| {
+                    self.outputs.push_back(done);
+                    Phase::Idle
+                }),
+            (ToClient::Aborted(entry), phase) => read_server::<Aborted>(member, &entry).map(|aborted| {
+                if Some((aborted.round, aborted.attempt)) == self.last {
+                    let reason = Refused {
+                        reason: aborted.reason.clone(),
+                    }
+                    .name();
+                    self.outputs.push_back(ClientOutput::Ended {
+                        round: aborted.round,
+                        reason,
+                    });
+                    Phase::Idle
+                } else {
+                    phase
+                }
+            }),
+            (ToClient::Refused(refused), _) => {
+                self.phase = Phase::Idle;
+                return Err(Refusal::Ended(refused.name()));
+            }
+            (message, _) => Err(Refusal::OutOfOrder {
+                got: name(&message),
+                waiting,
+            }),
+        };
+        self.settle(next)
+    }
+
+    /// Takes the learner's updates: one per cluster of [`ClientOutput::Train`], and this client's sample weight.
+    ///
+    /// # Errors
+    /// A [`Refusal`]: nothing was sent and this client is out of the round.
+    pub fn update(&mut self, updates: &[ClientUpdate], weight: u32, _now: Now) -> Result<(), Refusal> {
+        let waiting = self.phase.doing();
+        let phase = std::mem::replace(&mut self.phase, Phase::Idle);
+        let member = Arc::clone(&self.member);
+        let next = match phase {
+            Phase::Training(phase) => {
+                let head = phase.head();
+                phase
+                    .on_update(member.as_ref(), updates, weight, &mut self.rng)
+                    .map(|(next, send)| {
+                        self.keep(head);
+                        self.send(send);
+                        Phase::Advertised(next)
+                    })
+            }
+            _ => Err(Refusal::OutOfOrder {
+                got: "update",
+                waiting,
+            }),
+        };
+        self.settle(next)
+    }
+
+    /// Leaves the round, for instance because training failed. The server is told the reason's name.
+    pub fn leave(&mut self, reason: &str) {
+        self.phase = Phase::Idle;
+        self.send(ToServer::Refuse(Refused::named(reason)));
+    }
+
+    fn accept_plan(
+        &mut self,
+        member: &Membership,
+        message: &crate::message::PlanMessage,
+    ) -> Result<plan::Training, Refusal> {
+        let training = plan::Training::new(member, message, &self.head, self.last)?;
+        self.last = Some(training.round());
+        self.outputs.push_back(training.order());
+        Ok(training)
+    }
+
+    fn settle(&mut self, next: Result<Phase, Refusal>) -> Result<(), Refusal> {
+        match next {
+            Ok(phase) => {
+                self.phase = phase;
+                self.outputs.push_back(ClientOutput::Progress {
+                    doing: self.phase.doing(),
+                });
+                Ok(())
+            }
+            Err(refusal) => {
+                self.leave(refusal.name());
+                Err(refusal)
+            }
+        }
+    }
+
+    fn keep(&mut self, head: Head) {
+        self.head = head;
+        self.outputs.push_back(ClientOutput::Keep(head));
+    }
+
+    fn send(&mut self, message: ToServer) {
+        self.outputs.push_back(ClientOutput::Send(message));
+    }
+}
+
+fn read_server<S: veilsum_attestation::statement::Statement>(
+    member: &Membership,
+    entry: &[u8],
+) -> Result<S, Refusal>
+where
+    S: Clone,
+{
+    Ok(member.book.read::<S>(entry, Party::Server)?.get().body().clone())
+}
+
+fn name(message: &ToClient) -> &'static str {
+    match message {
+        ToClient::Plan(_) => "plan",
+        ToClient::Roster(_) => "roster",
+        ToClient::Inbox(_) => "inbox",
+        ToClient::Proposal(_) => "proposal",
+        ToClient::Agreement(_) => "agreement",
+        ToClient::Published(_) => "published",
+        ToClient::Aborted(_) => "aborted",
+        ToClient::Refused(_) => "refused",
+    }
+}
+
+/// Refuses a set smaller than the threshold.
+fn at_least_threshold(set: &ClientSet, what: &'static str, policy: &Policy) -> Result<(), Refusal> {
+    let need = policy.threshold as usize;
+    if set.len() < need {
+        Err(Refusal::TooFew {
+            what,
+            have: set.len(),
+            need,
+        })
+    } else {
+        Ok(())
+    }
+}

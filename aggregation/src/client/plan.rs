@@ -1,0 +1,86 @@
+//! Waits for: a plan. Sends: nothing yet, orders training. May drop here: yes, nobody counts on this client.
+//! The plan must name this client's policy, extend its log, be newer than its last round, and pass the disclosure rule.
+
+use super::{ClientOutput, Membership};
+use crate::message::PlanMessage;
+use crate::refusal::Refusal;
+use veilsum_attestation::Head;
+use veilsum_attestation::release::{PlanLeak, check_plan};
+use veilsum_attestation::statement::{ClientSet, Party, Plan, Signed};
+use veilsum_crypto::{Attempt, ClusterId, Digest, PlanContext, RoundId};
+
+/// What every later phase needs of the plan.
+pub(super) struct Scope {
+    pub(super) plan: Plan,
+    pub(super) leaf: Digest,
+    pub(super) context: PlanContext,
+    /// This client's clusters, ascending, with their models.
+    pub(super) mine: Vec<(ClusterId, Digest)>,
+}
+
+/// Training on the plan's models.
+pub(super) struct Training {
+    pub(super) scope: Scope,
+}
+
+impl Training {
+    pub(super) fn new(
+        member: &Membership,
+        message: &PlanMessage,
+        held: &Head,
+        last: Option<(RoundId, Attempt)>,
+    ) -> Result<Self, Refusal> {
+        let signed: Signed<Plan> = member
+            .book
+            .read::<Plan>(&message.entry, Party::Server)?
+            .into_inner();
+        let plan = signed.body().clone();
+        if plan.policy != member.policy_leaf {
+            return Err(Refusal::WrongPolicy);
+        }
+        if last.is_some_and(|last| (plan.round, plan.attempt) <= last) || plan.round.0 > member.policy.rounds
+        {
+            return Err(Refusal::WrongContext);
+        }
+        if !plan.head.extends(held, &message.consistency) {
+            return Err(Refusal::Rollback);
+        }
+        check_plan(&plan, &member.book, &member.policy).map_err(|leak| match leak {
+            PlanLeak::Exposed(clients) => Refusal::PlanLeaks { clients },
+            _ => Refusal::PlanLeaks {
+                clients: ClientSet::default(),
+            },
+        })?;
+        let mine: Vec<_> = plan
+            .clusters_of(member.me)
+            .map(|(id, cluster)| (id, cluster.model))
+            .collect();
+        if mine.is_empty() {
+            return Err(Refusal::NotInvited(member.me));
+        }
+        let context = plan.context(member.policy.suite, *member.book.federation(), signed.leaf());
+        Ok(Self {
+            scope: Scope {
+                leaf: signed.leaf(),
+                context,
+                mine,
+                plan,
+            },
+        })
+    }
+
+    pub(super) fn round(&self) -> (RoundId, Attempt) {
+        (self.scope.plan.round, self.scope.plan.attempt)
+    }
+
+    pub(super) fn head(&self) -> Head {
+        self.scope.plan.head
+    }
+
+    pub(super) fn order(&self) -> ClientOutput {
+        ClientOutput::Train {
+            round: self.scope.plan.round,
+            clusters: self.scope.mine.clone(),
+        }
+    }
+}

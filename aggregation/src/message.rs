@@ -1,0 +1,401 @@
+//! Every message of a round, in protocol order, with its bytes.
+//!
+//! A message is a kind byte, a channel and a body. Bodies go through the canonical gate of `veilsum_crypto::wire`, except
+//! chunks, which are a fixed header and raw bytes. Statements travel as the exact bytes of their log entries.
+
+use serde::{Deserialize, Serialize};
+use veilsum_attestation::Head;
+use veilsum_attestation::statement::{ClientSet, Entry};
+use veilsum_crypto::chunk::CHUNK_BYTES;
+use veilsum_crypto::wire::{self, Wire};
+use veilsum_crypto::{BoundedVec, ClientId, ClusterId, Digest, WireError};
+
+/// The bytes of one log entry.
+pub type EntryBytes = BoundedVec<u8, { Entry::MAX_LEN }>;
+
+/// Order holds inside a channel, not between channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// Small messages.
+    Control,
+    /// Vectors and models.
+    Bulk,
+}
+
+/// What a client sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToServer {
+    /// First words on a connection: the last head the client accepted.
+    Hello(Hello),
+    /// `keys` entry.
+    Keys(EntryBytes),
+    /// `shares` entry and the sealed boxes.
+    Shares(Dealing),
+    /// `masked` entry; its chunks follow on the same channel.
+    Masked(EntryBytes),
+    /// A chunk of a masked vector.
+    Chunk(Chunk),
+    /// `agree` entry.
+    Agree(EntryBytes),
+    /// `reveal` entry.
+    Reveal(EntryBytes),
+    /// The client leaves the round, with the name of its reason.
+    Refuse(Refused),
+}
+
+/// What the server sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToClient {
+    /// A round begins.
+    Plan(PlanMessage),
+    /// All `keys` entries, in client order.
+    Roster(Roster),
+    /// All `shares` entries, and the boxes sealed for this client.
+    Inbox(Inbox),
+    /// What the clients are asked to agree on.
+    Proposal(Proposal),
+    /// At least t `agree` entries.
+    Agreement(Agreement),
+    /// `sums` entry.
+    Published(EntryBytes),
+    /// `aborted` entry.
+    Aborted(EntryBytes),
+    /// This client is out of the round, with the name of the reason.
+    Refused(Refused),
+}
+
+/// See [`ToServer::Hello`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The last head the client accepted; the empty head for a newcomer.
+    pub head: Head,
+}
+
+/// See [`ToServer::Shares`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dealing {
+    /// `shares` entry.
+    pub entry: EntryBytes,
+    /// One box per other client of the roster, ascending.
+    pub boxes: BoundedVec<SealedBox, MAX_CLIENTS>,
+}
+
+/// A sealed box: for its holder on the way up, from its dealer on the way down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SealedBox {
+    /// The other end.
+    pub peer: ClientId,
+    /// Ciphertext and tag.
+    pub sealed: BoundedVec<u8, 4096>,
+}
+
+/// See [`ToServer::Chunk`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Which of the client's vectors.
+    pub cluster: ClusterId,
+    /// Which chunk of it.
+    pub index: u32,
+    /// Packed entries.
+    pub bytes: Vec<u8>,
+}
+
+/// See [`ToServer::Refuse`] and [`ToClient::Refused`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// The reason's name, such as `PlanLeaks`.
+    pub reason: BoundedVec<u8, 64>,
+}
+
+impl Refused {
+    /// A refusal of that name.
+    #[must_use]
+    pub fn named(reason: &str) -> Self {
+        Self {
+            reason: BoundedVec::new(reason.bytes().take(64).collect()).unwrap_or_default(),
+        }
+    }
+
+    /// The name, with anything but letters and digits removed: it may reach a log.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.reason
+            .iter()
+            .filter(|byte| byte.is_ascii_alphanumeric())
+            .map(|byte| char::from(*byte))
+            .collect()
+    }
+}
+
+/// See [`ToClient::Plan`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanMessage {
+    /// `plan` entry.
+    pub entry: EntryBytes,
+    /// Proof that the plan's head extends the head this client said hello with, or last accepted.
+    pub consistency: BoundedVec<Digest, 64>,
+}
+
+/// See [`ToClient::Roster`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Roster {
+    /// `keys` entries.
+    pub keys: BoundedVec<EntryBytes, MAX_CLIENTS>,
+}
+
+/// See [`ToClient::Inbox`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inbox {
+    /// `shares` entries, in client order.
+    pub shares: BoundedVec<EntryBytes, MAX_CLIENTS>,
+    /// Boxes for this client, ascending by dealer.
+    pub boxes: BoundedVec<SealedBox, MAX_CLIENTS>,
+}
+
+/// See [`ToClient::Proposal`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// Proposed survivors.
+    pub survivors: ClientSet,
+    /// Proposed release set, ascending.
+    pub release: BoundedVec<ClusterId, 64>,
+    /// The log after the last masked statement.
+    pub head: Head,
+    /// Where this client's `masked` statement is.
+    pub index: u64,
+    /// Proof that it is there.
+    pub inclusion: BoundedVec<Digest, 64>,
+    /// Proof that the head extends the plan's head.
+    pub consistency: BoundedVec<Digest, 64>,
+}
+
+/// See [`ToClient::Agreement`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agreement {
+    /// `agree` entries, in client order.
+    pub agrees: BoundedVec<EntryBytes, MAX_CLIENTS>,
+}
+
+macro_rules! wire_kinds {
+    ($($body:ident $name:literal $max:expr;)*) => {
+        $(impl Wire for $body {
+            const KIND: &'static str = $name;
+            const MAX_LEN: usize = $max;
+        })*
+    };
+}
+
+wire_kinds! {
+    Hello "hello" 40;
+    Dealing "dealing" Entry::MAX_LEN + 8 + 16 + MAX_CLIENTS * 256;
+    Refused "refusal" 72;
+    PlanMessage "plan message" Entry::MAX_LEN + 16 + 64 * 32;
+    Roster "roster" MESSAGE_CAP;
+    Inbox "inbox" MESSAGE_CAP;
+    Proposal "proposal" 8192;
+    Agreement "agreement" MESSAGE_CAP;
+    EntryMessage "entry message" Entry::MAX_LEN + 8;
+}
+
+#[derive(Serialize, Deserialize)]
+struct EntryMessage(EntryBytes);
+
+impl ToServer {
+    /// The kind byte, the channel and the body.
+    ///
+    /// # Errors
+    /// [`WireError::OwnTooLong`] for a message over its bound.
+    pub fn encode(&self) -> Result<(u8, Channel, Vec<u8>), WireError> {
+        Ok(match self {
+            Self::Hello(body) => (1, Channel::Control, wire::encode(body)?),
+            Self::Keys(entry) => (2, Channel::Control, encode_entry(entry)?),
+            Self::Shares(body) => (3, Channel::Control, wire::encode(body)?),
+            Self::Masked(entry) => (4, Channel::Bulk, encode_entry(entry)?),
+            Self::Chunk(chunk) => {
+                let mut body = Vec::with_capacity(CHUNK_HEADER + chunk.bytes.len());
+                body.extend_from_slice(&chunk.cluster.0.to_le_bytes());
+                body.extend_from_slice(&chunk.index.to_le_bytes());
+                body.extend_from_slice(&chunk.bytes);
+                (5, Channel::Bulk, body)
+            }
+            Self::Agree(entry) => (6, Channel::Control, encode_entry(entry)?),
+            Self::Reveal(entry) => (7, Channel::Control, encode_entry(entry)?),
+            Self::Refuse(body) => (8, Channel::Control, wire::encode(body)?),
+        })
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// [`MessageError`]: an unknown kind, or a body that is not canonical.
+    pub fn decode(kind: u8, body: &[u8]) -> Result<Self, MessageError> {
+        Ok(match kind {
+            1 => Self::Hello(wire::decode(body)?),
+            2 => Self::Keys(decode_entry(body)?),
+            3 => Self::Shares(wire::decode(body)?),
+            4 => Self::Masked(decode_entry(body)?),
+            5 => {
+                let (header, bytes) = body
+                    .split_first_chunk::<CHUNK_HEADER>()
+                    .ok_or(MessageError::Chunk(body.len()))?;
+                if bytes.len() > CHUNK_BYTES {
+                    return Err(MessageError::Chunk(body.len()));
+                }
+                let [c0, c1, index @ ..] = *header;
+                Self::Chunk(Chunk {
+                    cluster: ClusterId(u16::from_le_bytes([c0, c1])),
+                    index: u32::from_le_bytes(index),
+                    bytes: bytes.to_vec(),
+                })
+            }
+            6 => Self::Agree(decode_entry(body)?),
+            7 => Self::Reveal(decode_entry(body)?),
+            8 => Self::Refuse(wire::decode(body)?),
+            kind => return Err(MessageError::UnknownKind(kind)),
+        })
+    }
+}
+
+impl ToClient {
+    /// The kind byte, the channel and the body.
+    ///
+    /// # Errors
+    /// [`WireError::OwnTooLong`] for a message over its bound.
+    pub fn encode(&self) -> Result<(u8, Channel, Vec<u8>), WireError> {
+        let (kind, body) = match self {
+            Self::Plan(body) => (33, wire::encode(body)?),
+            Self::Roster(body) => (34, wire::encode(body)?),
+            Self::Inbox(body) => (35, wire::encode(body)?),
+            Self::Proposal(body) => (36, wire::encode(body)?),
+            Self::Agreement(body) => (37, wire::encode(body)?),
+            Self::Published(entry) => (38, encode_entry(entry)?),
+            Self::Aborted(entry) => (39, encode_entry(entry)?),
+            Self::Refused(body) => (40, wire::encode(body)?),
+        };
+        Ok((kind, Channel::Control, body))
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// [`MessageError`]: an unknown kind, or a body that is not canonical.
+    pub fn decode(kind: u8, body: &[u8]) -> Result<Self, MessageError> {
+        Ok(match kind {
+            33 => Self::Plan(wire::decode(body)?),
+            34 => Self::Roster(wire::decode(body)?),
+            35 => Self::Inbox(wire::decode(body)?),
+            36 => Self::Proposal(wire::decode(body)?),
+            37 => Self::Agreement(wire::decode(body)?),
+            38 => Self::Published(decode_entry(body)?),
+            39 => Self::Aborted(decode_entry(body)?),
+            40 => Self::Refused(wire::decode(body)?),
+            kind => return Err(MessageError::UnknownKind(kind)),
+        })
+    }
+}
+
+fn encode_entry(entry: &EntryBytes) -> Result<Vec<u8>, WireError> {
+    wire::encode(&EntryMessage(entry.clone()))
+}
+
+fn decode_entry(body: &[u8]) -> Result<EntryBytes, WireError> {
+    Ok(wire::decode::<EntryMessage>(body)?.0)
+}
+
+/// Why bytes are no message. Always the peer's fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// The body is not canonical.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// No message of this protocol has that kind; perhaps the peer runs another version.
+    #[error("message kind {0} is unknown; check that both sides run the same version")]
+    UnknownKind(u8),
+    /// A chunk shorter than its header or longer than 64 KiB.
+    #[error("a chunk of {0} bytes is shorter than its header or longer than 64 KiB")]
+    Chunk(usize),
+}
+
+/// Control messages never exceed this, in bytes; chunks are far below.
+pub const MESSAGE_CAP: usize = 16 << 20;
+
+const MAX_CLIENTS: usize = 4096;
+const CHUNK_HEADER: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(bytes: &[u8]) -> EntryBytes {
+        BoundedVec::new(bytes.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn every_message_round_trips() {
+        let sealed = SealedBox {
+            peer: ClientId(3),
+            sealed: BoundedVec::new(vec![1, 2]).unwrap(),
+        };
+        for message in [
+            ToServer::Hello(Hello { head: Head::empty() }),
+            ToServer::Keys(entry(b"k")),
+            ToServer::Shares(Dealing {
+                entry: entry(b"s"),
+                boxes: BoundedVec::new(vec![sealed.clone()]).unwrap(),
+            }),
+            ToServer::Masked(entry(b"m")),
+            ToServer::Chunk(Chunk {
+                cluster: ClusterId(2),
+                index: 70_000,
+                bytes: vec![9; 100],
+            }),
+            ToServer::Agree(entry(b"a")),
+            ToServer::Reveal(entry(b"r")),
+            ToServer::Refuse(Refused::named("PlanLeaks")),
+        ] {
+            let (kind, _, body) = message.encode().unwrap();
+            assert_eq!(ToServer::decode(kind, &body).unwrap(), message);
+            assert!(
+                ToClient::decode(kind, &body).is_err(),
+                "kinds of the two directions never meet"
+            );
+        }
+        for message in [
+            ToClient::Plan(PlanMessage {
+                entry: entry(b"p"),
+                consistency: BoundedVec::default(),
+            }),
+            ToClient::Roster(Roster {
+                keys: BoundedVec::new(vec![entry(b"k")]).unwrap(),
+            }),
+            ToClient::Inbox(Inbox {
+                shares: BoundedVec::default(),
+                boxes: BoundedVec::new(vec![sealed]).unwrap(),
+            }),
+            ToClient::Agreement(Agreement {
+                agrees: BoundedVec::default(),
+            }),
+            ToClient::Published(entry(b"s")),
+            ToClient::Aborted(entry(b"a")),
+            ToClient::Refused(Refused::named("Late")),
+        ] {
+            let (kind, _, body) = message.encode().unwrap();
+            assert_eq!(ToClient::decode(kind, &body).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn a_reason_from_a_peer_is_safe_to_print() {
+        assert_eq!(Refused::named("Late\u{1b}[2J\n").name(), "Late2J");
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_never_panic(kind: u8, body in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = ToServer::decode(kind, &body);
+            let _ = ToClient::decode(kind, &body);
+        }
+    }
+}

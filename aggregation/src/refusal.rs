@@ -1,0 +1,169 @@
+//! Why a client leaves a round, or is put out of one. A refusal reveals nothing.
+
+use crate::message::MessageError;
+use crate::update::UpdateError;
+use veilsum_attestation::statement::{ClientSet, StatementError};
+use veilsum_crypto::{AgreeError, ClientId, ClusterId, ShareError, WireError};
+
+/// Why one party refuses another's message. Each says whose fault it is and what to do next.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A message that is not canonical.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+    /// A statement that cannot be believed.
+    #[error(transparent)]
+    Statement(#[from] StatementError),
+    /// A message for which this party is not waiting.
+    #[error("a {got} message came while {waiting}; the peer does not follow the protocol")]
+    OutOfOrder {
+        /// What came.
+        got: &'static str,
+        /// What this party was doing.
+        waiting: &'static str,
+    },
+    /// The plan is for another policy.
+    #[error(
+        "the plan names another policy than the one signed; check that both sides hold the same policy file"
+    )]
+    WrongPolicy,
+    /// A round or attempt that is over.
+    #[error("the message belongs to another round, attempt or plan")]
+    WrongContext,
+    /// The log does not extend the one this client knows.
+    #[error(
+        "the server's log does not extend the head this client holds: it was rolled back or forked; keep the head file and tell the auditors"
+    )]
+    Rollback,
+    /// The plan's overlap would expose too few clients.
+    #[error(
+        "the plan would expose {clients:?}; nothing is sent. The server must merge clusters or cut second memberships"
+    )]
+    PlanLeaks {
+        /// The smallest exposed combination found.
+        clients: ClientSet,
+    },
+    /// The proposed release is not what the disclosure rule gives on these survivors.
+    #[error(
+        "the proposed release set is not what the disclosure rule gives on these survivors; nothing is revealed"
+    )]
+    ReleaseLeaks,
+    /// The parameters are below this client's own floors.
+    #[error(
+        "{what} is {got}, below this client's floor of {floor}; nothing is sent. Lower the floor only if your organisation agrees"
+    )]
+    BelowFloor {
+        /// Which parameter.
+        what: &'static str,
+        /// Its value.
+        got: u32,
+        /// The floor.
+        floor: u32,
+    },
+    /// The roster is not what clients can mask over.
+    #[error("the roster is wrong: {0}; the server is at fault")]
+    BadRoster(&'static str),
+    /// The list of dealers is not what clients can mask over.
+    #[error("the inbox is wrong: {0}; the server is at fault")]
+    BadInbox(&'static str),
+    /// A share that does not open, or is not what its dealer stated.
+    #[error(
+        "the share from {dealer} does not open or is not what it stated; {dealer} or the server relaying it is at fault"
+    )]
+    BadShare {
+        /// The dealer.
+        dealer: ClientId,
+    },
+    /// Fewer parties than the threshold.
+    #[error("{have} {what} where the policy's threshold is {need}; nothing is sent")]
+    TooFew {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        have: usize,
+        /// Threshold.
+        need: usize,
+    },
+    /// The server shows different views to different clients, or one that contradicts what this client did.
+    #[error("split view: {0}; nothing is revealed. Compare the evidence with other members")]
+    SplitView(&'static str),
+    /// A client is listed as survivor and dropped, or shares of both kinds are asked for.
+    #[error("the server asks for both kinds of shares of one client; nothing is revealed")]
+    BothKinds,
+    /// This client has answered its one unmask request.
+    #[error("this round's unmask request was already answered; a client answers once")]
+    AlreadyAnswered,
+    /// The learner's update does not fit.
+    #[error(transparent)]
+    Update(#[from] UpdateError),
+    /// The learner updated another model than the plan's.
+    #[error("the update of {cluster} starts from another model than the plan's; load the plan's model first")]
+    WrongModel {
+        /// The cluster.
+        cluster: ClusterId,
+    },
+    /// An update is missing or surplus.
+    #[error("the learner's updates are not for the clusters of the plan")]
+    WrongClusters,
+    /// A peer's key is no key.
+    #[error(transparent)]
+    Agree(#[from] AgreeError),
+    /// Shares that cannot be dealt or read.
+    #[error(transparent)]
+    Share(#[from] ShareError),
+    /// A message of ours exceeds its bound.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// A second, different statement of one kind.
+    #[error("a second, different {0} statement in one round; the first stands")]
+    Conflict(&'static str),
+    /// A vector, chunk or statement of the mask phase that does not fit.
+    #[error("the masked upload does not fit: {0}")]
+    BadMasked(&'static str),
+    /// After the deadline.
+    #[error("too late: the phase is over; the vector is not counted and must not be sent again")]
+    Late,
+    /// Not a member of this round.
+    #[error("{0} is not part of this round")]
+    NotInvited(ClientId),
+    /// The server ended the round.
+    #[error("the server ended the round: {0}")]
+    Ended(String),
+}
+
+impl Refusal {
+    /// The reason's name, as scenario tables and wire refusals spell it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Message(_) => "Malformed",
+            Self::Statement(_) => "BadStatement",
+            Self::OutOfOrder { .. } => "OutOfOrder",
+            Self::WrongPolicy => "WrongPolicy",
+            Self::WrongContext => "WrongContext",
+            Self::Rollback => "Rollback",
+            Self::PlanLeaks { .. } => "PlanLeaks",
+            Self::ReleaseLeaks => "ReleaseLeaks",
+            Self::BelowFloor { .. } => "BelowFloor",
+            Self::BadRoster(_) => "BadRoster",
+            Self::BadInbox(_) => "BadInbox",
+            Self::BadShare { .. } => "BadShare",
+            Self::TooFew { .. } => "TooFew",
+            Self::SplitView(_) => "SplitView",
+            Self::BothKinds => "BothKinds",
+            Self::AlreadyAnswered => "AlreadyAnswered",
+            Self::Update(_) => "BadUpdate",
+            Self::WrongModel { .. } => "WrongModel",
+            Self::WrongClusters => "WrongClusters",
+            Self::Agree(_) => "BadKey",
+            Self::Share(_) => "BadShareBytes",
+            Self::Wire(_) => "MessageTooLarge",
+            Self::Conflict(_) => "Conflict",
+            Self::BadMasked(_) => "BadMasked",
+            Self::Late => "Late",
+            Self::NotInvited(_) => "NotInvited",
+            Self::Ended(_) => "Ended",
+        }
+    }
+}

@@ -1,0 +1,612 @@
+//! The server of a round: trusted for nothing but availability.
+//!
+//! One machine runs one attempt at one round. It collects, adds masked vectors, asks for agreement, and opens only the
+//! sums the agreement names. A client whose message does not hold is put out of the round by name and counts as dropped;
+//! the round goes on while at least t are left and otherwise ends in a named [`Abort`] with nothing opened.
+
+mod advertise;
+mod agree;
+mod collect;
+mod share;
+mod unmask;
+
+use crate::Now;
+use crate::abort::Abort;
+use crate::message::{EntryBytes, PlanMessage, Refused, ToClient, ToServer};
+use crate::refusal::Refusal;
+use rand_core::CryptoRng;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use veilsum_attestation::release::{PlanLeak, check_plan};
+use veilsum_attestation::statement::{
+    Aborted, Agree, ClientSet, ClusterPlan, KeyBook, Keys, Party, Phase as PhaseName, Plan, Policy, Signed,
+    Statement, Sums,
+};
+use veilsum_attestation::{Head, Log, model_digest};
+use veilsum_crypto::{Attempt, BoundedVec, ClientId, ClusterId, Digest, Identity, RoundId, WireError};
+
+/// What a server is. The same for all rounds.
+pub struct ServerSetup {
+    /// Its signing key.
+    pub identity: Identity,
+    /// Everybody's keys.
+    pub book: KeyBook,
+    /// The policy, signature checked.
+    pub policy: Policy,
+    /// Leaf hash of the policy's entry.
+    pub policy_leaf: Digest,
+    /// How long each phase may take.
+    pub deadlines: Deadlines,
+}
+
+/// How long each phase may take, in milliseconds. A phase ends earlier once every connected client has answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    /// Training and keys.
+    pub advertise: u64,
+    /// Shares.
+    pub share: u64,
+    /// Masked uploads.
+    pub mask: u64,
+    /// Signatures on the agreement.
+    pub agree: u64,
+    /// Reveals.
+    pub unmask: u64,
+}
+
+/// One attempt at a round.
+pub struct RoundRequest {
+    /// Round.
+    pub round: RoundId,
+    /// Attempt at it, from 0.
+    pub attempt: Attempt,
+    /// The clusters: members and the model each starts from.
+    pub clusters: Vec<(ClientSet, Arc<[f32]>)>,
+    /// Seed of the neighbour graph; the complete graph ignores it.
+    pub graph_seed: [u8; 32],
+    /// The clients that are connected now, with the last head each holds.
+    pub present: BTreeMap<ClientId, Head>,
+}
+
+/// What the driver must do.
+#[derive(Debug)]
+pub enum ServerOutput {
+    /// Send a message.
+    Send(ClientId, ToClient),
+    /// Append this entry to the log on disk.
+    Record(Vec<u8>),
+    /// Keep a client's masked vector for the audit: the packed bytes, all chunks together.
+    Store {
+        /// Whose.
+        client: ClientId,
+        /// For which cluster.
+        cluster: ClusterId,
+        /// Packed bytes.
+        bytes: Vec<u8>,
+    },
+    /// A client is out of the round.
+    Refused(ClientId, Refusal),
+    /// Where the round stands; for progress displays.
+    Progress {
+        /// Phase.
+        phase: PhaseName,
+        /// Clients that have answered.
+        have: usize,
+        /// Clients that are waited for.
+        want: usize,
+    },
+    /// The round is over and its sums are open.
+    Done(Outcome),
+    /// The round is over and nothing was opened.
+    Aborted(Abort),
+}
+
+/// What a finished round gives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Round.
+    pub round: RoundId,
+    /// The clients whose vectors count.
+    pub survivors: ClientSet,
+    /// One per released cluster, ascending.
+    pub opened: Vec<Opened>,
+    /// Clusters that stay closed this round.
+    pub withheld: Vec<ClusterId>,
+}
+
+/// One opened cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opened {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The sum modulo 2^m, its last word the sum of weights.
+    pub sum: Vec<u32>,
+    /// Clients in the sum.
+    pub contributors: u32,
+    /// The cluster's new model.
+    pub model: Arc<[f32]>,
+}
+
+/// A server's machine for one attempt.
+pub struct Server<R> {
+    core: Core<R>,
+    phase: Phase,
+}
+
+/// What all phases share.
+struct Core<R> {
+    setup: Arc<ServerSetup>,
+    rng: R,
+    log: Log,
+    plan: Plan,
+    plan_leaf: Digest,
+    plan_entry: EntryBytes,
+    models: Vec<Arc<[f32]>>,
+    /// Clients that may still answer in this round.
+    present: BTreeSet<ClientId>,
+    heads: BTreeMap<ClientId, Head>,
+    deadline: Now,
+    outputs: VecDeque<ServerOutput>,
+}
+
+enum Phase {
+    Advertise(advertise::Advertise),
+    Share(share::Share),
+    Collect(collect::Collect),
+    Agree(agree::AgreePhase),
+    Unmask(unmask::Unmask),
+    Over,
+}
+
+impl<R: CryptoRng> Server<R> {
+    /// Plans an attempt at a round and sends the plan to everybody who is connected.
+    ///
+    /// # Errors
+    /// [`Abort::PlanLeaks`] or [`Abort::BadPlan`] before anything is sent; the log comes back untouched.
+    pub fn start(
+        setup: Arc<ServerSetup>,
+        log: Log,
+        request: RoundRequest,
+        now: Now,
+        mut rng: R,
+    ) -> Result<Self, (Abort, Log)> {
+        let signed = match plan(&setup, &log, &request, &mut rng) {
+            Ok(signed) => signed,
+            Err(abort) => return Err((abort, log)),
+        };
+        let plan = signed.body().clone();
+        let plan_entry = match signed.bytes().ok().and_then(|bytes| BoundedVec::new(bytes).ok()) {
+            Some(entry) => entry,
+            None => return Err((Abort::BadPlan("the plan exceeds one log entry"), log)),
+        };
+        let models = request.clusters.into_iter().map(|(_, model)| model).collect();
+        let invited = plan.invited();
+        let present = request
+            .present
+            .keys()
+            .copied()
+            .filter(|client| invited.contains(client))
+            .collect();
+        let mut core = Core {
+            deadline: now.plus(setup.deadlines.advertise),
+            setup,
+            rng,
+            log,
+            plan_leaf: signed.leaf(),
+            plan_entry,
+            plan,
+            models,
+            present,
+            heads: request.present,
+            outputs: VecDeque::new(),
+        };
+        if let Err(abort) = core.send_plan() {
+            return Err((abort, core.log));
+        }
+        let mut server = Self {
+            core,
+            phase: Phase::Advertise(advertise::Advertise::default()),
+        };
+        server.advance(now);
+        Ok(server)
+    }
+
+    /// The next thing the driver must do.
+    pub fn poll_output(&mut self) -> Option<ServerOutput> {
+        self.core.outputs.pop_front()
+    }
+
+    /// When [`Server::handle_deadline`] wants to be called; `None` once the round is over.
+    #[must_use]
+    pub fn poll_deadline(&self) -> Option<Now> {
+        (!self.is_over()).then_some(self.core.deadline)
+    }
+
+    /// Whether the round is over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+
+    /// The phase, for people.
+    #[must_use]
+    pub fn phase(&self) -> PhaseName {
+        match &self.phase {
+            Phase::Advertise(_) => PhaseName::Advertise,
+            Phase::Share(_) => PhaseName::Share,
+            Phase::Collect(_) => PhaseName::Mask,
+            Phase::Agree(_) => PhaseName::Agree,
+            Phase::Unmask(_) => PhaseName::Unmask,
+            Phase::Over => PhaseName::Publish,
+        }
+    }
+
+    /// The log, and the last head each client is known to hold.
+    #[must_use]
+    pub fn into_parts(self) -> (Log, BTreeMap<ClientId, Head>) {
+        (self.core.log, self.core.heads)
+    }
+
+    /// Takes a client's message. A message that does not hold puts its sender out of the round; it never ends the round
+    /// for the others by itself.
+    pub fn handle(&mut self, from: ClientId, message: ToServer, now: Now) {
+        self.core.note_head(from, &message);
+        if self.is_over() {
+            return;
+        }
+        if let ToServer::Refuse(reason) = message {
+            self.core.present.remove(&from);
+            self.phase.forget(from);
+            self.core
+                .outputs
+                .push_back(ServerOutput::Refused(from, Refusal::Ended(reason.name())));
+        } else if !self.core.present.contains(&from) {
+            self.core.refuse(from, Refusal::NotInvited(from));
+            return;
+        } else if let Err(refusal) = self.phase.accept(&mut self.core, from, message) {
+            // A late upload is recorded by digest only; whatever else does not hold ends this client's part.
+            if !matches!(refusal, Refusal::AlreadyAnswered) {
+                self.core.present.remove(&from);
+                self.phase.forget(from);
+            }
+            self.core.refuse(from, refusal);
+        }
+        self.advance(now);
+    }
+
+    /// A client has connected, holding `head`. While keys are still collected it may join this round; otherwise it
+    /// waits for the next.
+    pub fn join(&mut self, client: ClientId, head: Head, now: Now) {
+        self.core.heads.insert(client, head);
+        let open = matches!(&self.phase, Phase::Advertise(phase) if !phase.holds(client));
+        if open && self.core.plan.invited().contains(&client) && self.core.present.insert(client) {
+            match self.core.plan_message(client) {
+                Ok(message) => self.core.send(client, ToClient::Plan(message)),
+                Err(abort) => self.abort(&abort),
+            }
+            self.advance(now);
+        }
+    }
+
+    /// A client's connection is gone. Until the round is over it counts as dropped.
+    pub fn gone(&mut self, client: ClientId, now: Now) {
+        if self.core.present.remove(&client) {
+            self.phase.forget(client);
+            self.advance(now);
+        }
+    }
+
+    /// Ends the current phase if its time is up.
+    pub fn handle_deadline(&mut self, now: Now) {
+        if !self.is_over() && now >= self.core.deadline {
+            self.step(now);
+            self.advance(now);
+        }
+    }
+
+    /// Ends the round, for instance because the operator stops the server.
+    pub fn stop(&mut self) {
+        if !self.is_over() {
+            self.abort(&Abort::Internal("stopped by the operator"));
+        }
+    }
+
+    /// Moves on for as long as every client that is still here has answered.
+    fn advance(&mut self, now: Now) {
+        loop {
+            let (have, want) = self.phase.count(&self.core);
+            if self.is_over() {
+                return;
+            }
+            self.core.outputs.push_back(ServerOutput::Progress {
+                phase: self.phase(),
+                have,
+                want,
+            });
+            if have < want {
+                return;
+            }
+            self.step(now);
+        }
+    }
+
+    /// Ends the current phase with what there is.
+    fn step(&mut self, now: Now) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Over);
+        let next = match phase {
+            Phase::Advertise(phase) => phase.finish(&mut self.core, now).map(Phase::Share),
+            Phase::Share(phase) => phase.finish(&mut self.core, now).map(Phase::Collect),
+            Phase::Collect(phase) => phase.finish(&mut self.core, now).map(Phase::Agree),
+            Phase::Agree(phase) => phase.finish(&mut self.core, now).map(Phase::Unmask),
+            Phase::Unmask(phase) => phase.finish(&mut self.core).map(|()| Phase::Over),
+            Phase::Over => Ok(Phase::Over),
+        };
+        match next {
+            Ok(phase) => self.phase = phase,
+            Err((abort, phase)) => self.core.abort(&abort, phase),
+        }
+    }
+
+    fn abort(&mut self, abort: &Abort) {
+        let phase = self.phase();
+        self.phase = Phase::Over;
+        self.core.abort(abort, phase);
+    }
+}
+
+impl Phase {
+    fn accept<R: CryptoRng>(
+        &mut self,
+        core: &mut Core<R>,
+        from: ClientId,
+        message: ToServer,
+    ) -> Result<(), Refusal> {
+        match (self, message) {
+            (_, ToServer::Hello(_)) => Ok(()),
+            (Self::Advertise(phase), ToServer::Keys(entry)) => phase.accept(core, from, &entry),
+            (Self::Share(phase), ToServer::Shares(dealing)) => phase.accept(core, from, dealing),
+            (Self::Collect(phase), ToServer::Masked(entry)) => phase.accept_masked(core, from, &entry),
+            (Self::Collect(phase), ToServer::Chunk(chunk)) => phase.accept_chunk(core, from, chunk),
+            (Self::Agree(phase), ToServer::Agree(entry)) => phase.accept(core, from, &entry),
+            (Self::Unmask(phase), ToServer::Reveal(entry)) => phase.accept(core, from, &entry),
+            (Self::Agree(_) | Self::Unmask(_) | Self::Over, ToServer::Masked(entry)) => {
+                core.record_late(from, &entry);
+                Err(Refusal::Late)
+            }
+            (_, message) => Err(Refusal::OutOfOrder {
+                got: kind(&message),
+                waiting: "in another phase",
+            }),
+        }
+    }
+
+    /// Throws away what a client that is out has half delivered.
+    fn forget(&mut self, client: ClientId) {
+        if let Self::Collect(phase) = self {
+            phase.forget(client);
+        }
+    }
+
+    /// Clients that have answered, and clients that are waited for.
+    fn count<R: CryptoRng>(&self, core: &Core<R>) -> (usize, usize) {
+        match self {
+            Self::Advertise(phase) => phase.count(&core.present),
+            Self::Share(phase) => phase.count(&core.present),
+            Self::Collect(phase) => phase.count(&core.present),
+            Self::Agree(phase) => phase.count(&core.present),
+            Self::Unmask(phase) => phase.count(&core.present, core.threshold()),
+            Self::Over => (0, 0),
+        }
+    }
+}
+
+impl<R: CryptoRng> Core<R> {
+    fn plan_message(&self, client: ClientId) -> Result<PlanMessage, Abort> {
+        let held = self.heads.get(&client).copied().unwrap_or_else(Head::empty);
+        // A client that claims a head this log never had gets an empty proof and will say Rollback itself.
+        let proof = self
+            .log
+            .consistency(held.size, self.plan.head.size)
+            .unwrap_or_default();
+        let consistency = BoundedVec::new(proof).map_err(|_| Abort::Internal("a proof is too long"))?;
+        Ok(PlanMessage {
+            entry: self.plan_entry.clone(),
+            consistency,
+        })
+    }
+
+    fn send_plan(&mut self) -> Result<(), Abort> {
+        self.record_bytes(&self.plan_entry.clone());
+        for client in self.present.clone() {
+            let message = self.plan_message(client)?;
+            self.send(client, ToClient::Plan(message));
+        }
+        Ok(())
+    }
+
+    fn threshold(&self) -> usize {
+        self.setup.policy.threshold as usize
+    }
+
+    fn send(&mut self, to: ClientId, message: ToClient) {
+        self.outputs.push_back(ServerOutput::Send(to, message));
+    }
+
+    fn refuse(&mut self, client: ClientId, refusal: Refusal) {
+        self.send(client, ToClient::Refused(Refused::named(refusal.name())));
+        self.outputs.push_back(ServerOutput::Refused(client, refusal));
+    }
+
+    fn record<S: Statement>(&mut self, signed: &Signed<S>) -> Result<EntryBytes, Abort> {
+        let bytes = signed.bytes()?;
+        self.record_bytes(&bytes);
+        let got = bytes.len();
+        BoundedVec::new(bytes).map_err(|_| {
+            Abort::Wire(WireError::OwnTooLong {
+                kind: S::KIND,
+                got,
+                max: 65_535,
+            })
+        })
+    }
+
+    fn record_bytes(&mut self, entry: &[u8]) {
+        self.log.append(entry.to_vec());
+        self.outputs.push_back(ServerOutput::Record(entry.to_vec()));
+    }
+
+    fn sign<S: Statement>(&mut self, body: S) -> Result<Signed<S>, Abort> {
+        Ok(Signed::make(
+            body,
+            Party::Server,
+            &self.setup.identity,
+            self.setup.book.federation(),
+            &mut self.rng,
+        )?)
+    }
+
+    fn read<S: Statement>(&self, entry: &[u8], from: ClientId) -> Result<Signed<S>, Refusal> {
+        Ok(self
+            .setup
+            .book
+            .read::<S>(entry, Party::Client(from))?
+            .into_inner())
+    }
+
+    /// A client that signed a head holds it, whether or not the message is still of use.
+    fn note_head(&mut self, from: ClientId, message: &ToServer) {
+        let head = match message {
+            ToServer::Hello(hello) => Some(hello.head),
+            ToServer::Keys(entry) => self
+                .read::<Keys>(entry, from)
+                .ok()
+                .map(|signed| signed.body().head),
+            ToServer::Agree(entry) => self
+                .read::<Agree>(entry, from)
+                .ok()
+                .map(|signed| signed.body().head),
+            _ => None,
+        };
+        if let Some(head) = head {
+            self.heads.insert(from, head);
+        }
+    }
+
+    fn record_late(&mut self, client: ClientId, entry: &[u8]) {
+        let body = veilsum_attestation::statement::Late {
+            round: self.plan.round,
+            attempt: self.plan.attempt,
+            client,
+            digest: veilsum_attestation::statement::leaf_hash(entry),
+        };
+        if let Ok(signed) = self.sign(body) {
+            let _ = self.record(&signed);
+        }
+    }
+
+    fn abort(&mut self, abort: &Abort, phase: PhaseName) {
+        let body = Aborted {
+            round: self.plan.round,
+            attempt: self.plan.attempt,
+            phase,
+            reason: BoundedVec::new(abort.name().as_bytes().to_vec()).unwrap_or_default(),
+            culprits: abort.culprits(),
+        };
+        if let Ok(entry) = self.sign(body).and_then(|signed| self.record(&signed)) {
+            for client in self.plan.invited().iter() {
+                self.send(*client, ToClient::Aborted(entry.clone()));
+            }
+        }
+        self.outputs.push_back(ServerOutput::Aborted(abort.clone()));
+    }
+
+    fn publish(&mut self, sums: Sums, outcome: Outcome) -> Result<(), Abort> {
+        let signed = self.sign(sums)?;
+        let entry = self.record(&signed)?;
+        for client in self.plan.invited().iter() {
+            self.send(*client, ToClient::Published(entry.clone()));
+        }
+        self.outputs.push_back(ServerOutput::Done(outcome));
+        Ok(())
+    }
+}
+
+/// Counts how many of those present are in `done`.
+fn answered(present: &BTreeSet<ClientId>, done: impl Fn(&ClientId) -> bool) -> (usize, usize) {
+    (
+        present.iter().filter(|client| done(client)).count(),
+        present.len(),
+    )
+}
+
+fn plan<R: CryptoRng>(
+    setup: &ServerSetup,
+    log: &Log,
+    request: &RoundRequest,
+    rng: &mut R,
+) -> Result<Signed<Plan>, Abort> {
+    let entries = setup.policy.update.entries;
+    if request.clusters.is_empty() {
+        return Err(Abort::BadPlan("there is no cluster"));
+    }
+    if request
+        .clusters
+        .iter()
+        .any(|(_, model)| model.len() as u64 != entries)
+    {
+        return Err(Abort::BadPlan(
+            "a model does not have the policy's number of entries",
+        ));
+    }
+    if request
+        .clusters
+        .iter()
+        .flat_map(|(members, _)| members.iter())
+        .any(|client| !setup.book.members().contains_key(client))
+    {
+        return Err(Abort::BadPlan("a cluster names a client that is not enrolled"));
+    }
+    let clusters = request
+        .clusters
+        .iter()
+        .map(|(members, model)| ClusterPlan {
+            model: model_digest(model),
+            members: members.clone(),
+        })
+        .collect();
+    let plan = Plan {
+        round: request.round,
+        attempt: request.attempt,
+        policy: setup.policy_leaf,
+        head: log.head(),
+        clusters: BoundedVec::new(clusters).map_err(|_| Abort::BadPlan("more than 64 clusters"))?,
+        graph_seed: request.graph_seed,
+    };
+    check_plan(&plan, &setup.book, &setup.policy).map_err(|leak| match leak {
+        PlanLeak::Exposed(clients) => Abort::PlanLeaks { clients },
+        PlanLeak::Undecided => Abort::PlanLeaks {
+            clients: ClientSet::default(),
+        },
+        _ => Abort::BadPlan("the clusters are no membership matrix"),
+    })?;
+    Ok(Signed::make(
+        plan,
+        Party::Server,
+        &setup.identity,
+        setup.book.federation(),
+        rng,
+    )?)
+}
+
+fn kind(message: &ToServer) -> &'static str {
+    match message {
+        ToServer::Hello(_) => "hello",
+        ToServer::Keys(_) => "keys",
+        ToServer::Shares(_) => "shares",
+        ToServer::Masked(_) => "masked",
+        ToServer::Chunk(_) => "chunk",
+        ToServer::Agree(_) => "agree",
+        ToServer::Reveal(_) => "reveal",
+        ToServer::Refuse(_) => "refuse",
+    }
+}

@@ -1,0 +1,240 @@
+//! Waits for: `masked` and every chunk it commits to. Sends: the proposal. May drop here: anybody, while t are left; a
+//! partial upload is thrown away and counts as dropped.
+
+use super::agree::AgreePhase;
+use super::share::Round;
+use super::{Core, PhaseName, ServerOutput, answered};
+use crate::Now;
+use crate::abort::Abort;
+use crate::message::{Chunk, Proposal, ToClient};
+use crate::refusal::Refusal;
+use rand_core::CryptoRng;
+use std::collections::{BTreeMap, BTreeSet};
+use veilsum_attestation::release::release_for;
+use veilsum_attestation::statement::{Agree, ClientSet, Masked, Shares};
+use veilsum_crypto::chunk::{self, Chunking};
+use veilsum_crypto::residue::add_packed;
+use veilsum_crypto::{BoundedVec, ClientId, ClusterId};
+
+/// Sums and uploads so far.
+pub(super) struct Collect {
+    round: Round,
+    dealers: BTreeMap<ClientId, Shares>,
+    sharers: ClientSet,
+    chunking: Chunking,
+    /// One running sum per cluster.
+    sums: BTreeMap<ClusterId, Vec<u32>>,
+    open: BTreeMap<ClientId, Upload>,
+    /// Where each survivor's `masked` statement is in the log.
+    survivors: BTreeMap<ClientId, u64>,
+}
+
+/// A client's upload on its way.
+struct Upload {
+    entry: Vec<u8>,
+    masked: Masked,
+    /// Chunks in order, per cluster.
+    received: BTreeMap<ClusterId, Vec<Vec<u8>>>,
+}
+
+impl Collect {
+    pub(super) fn new<R: CryptoRng>(
+        core: &Core<R>,
+        round: Round,
+        dealers: BTreeMap<ClientId, Shares>,
+    ) -> Self {
+        let rule = &core.setup.policy.update;
+        // The policy's check bounds the entries by 2^31; the weight is one coordinate more.
+        let entries = usize::try_from(rule.entries).unwrap_or(usize::MAX - 1) + 1;
+        Self {
+            round,
+            sharers: dealers.keys().copied().collect(),
+            dealers,
+            chunking: Chunking::new(rule.modulus, entries),
+            sums: core
+                .plan
+                .numbered()
+                .map(|(cluster, _)| (cluster, vec![0; entries]))
+                .collect(),
+            open: BTreeMap::new(),
+            survivors: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn accept_masked<R: CryptoRng>(
+        &mut self,
+        core: &mut Core<R>,
+        from: ClientId,
+        entry: &[u8],
+    ) -> Result<(), Refusal> {
+        let signed = core.read::<Masked>(entry, from)?;
+        let masked = signed.body();
+        if masked.plan != core.plan_leaf || masked.roster != self.round.roster_digest {
+            return Err(Refusal::WrongContext);
+        }
+        if masked.sharers != self.sharers {
+            return Err(Refusal::BadMasked(
+                "it masks over other dealers than it was told of",
+            ));
+        }
+        let clusters = core.plan.clusters_of(from).map(|(cluster, _)| cluster);
+        if !masked.vectors.iter().map(|vector| vector.cluster).eq(clusters) {
+            return Err(Refusal::WrongClusters);
+        }
+        let bytes = self.chunking.total_bytes().unwrap_or_default() as u64;
+        if masked.vectors.iter().any(|vector| vector.bytes != bytes) {
+            return Err(Refusal::BadMasked("a vector has the wrong length"));
+        }
+        if self.survivors.contains_key(&from) || self.open.contains_key(&from) {
+            return match self.open.get(&from) {
+                Some(upload) if upload.entry == entry => Ok(()),
+                _ => Err(Refusal::Conflict("masked")),
+            };
+        }
+        let received = masked
+            .vectors
+            .iter()
+            .map(|vector| (vector.cluster, Vec::new()))
+            .collect();
+        self.open.insert(
+            from,
+            Upload {
+                entry: entry.to_vec(),
+                masked: masked.clone(),
+                received,
+            },
+        );
+        Ok(())
+    }
+
+    pub(super) fn accept_chunk<R: CryptoRng>(
+        &mut self,
+        core: &mut Core<R>,
+        from: ClientId,
+        chunk: Chunk,
+    ) -> Result<(), Refusal> {
+        let upload = self
+            .open
+            .get_mut(&from)
+            .ok_or(Refusal::BadMasked("a chunk without its statement"))?;
+        let received = upload
+            .received
+            .get_mut(&chunk.cluster)
+            .ok_or(Refusal::WrongClusters)?;
+        if chunk.index as usize != received.len() {
+            return Err(Refusal::BadMasked("chunks are not in order"));
+        }
+        if self.chunking.bytes(received.len()) != Some(chunk.bytes.len()) {
+            return Err(Refusal::BadMasked("a chunk has the wrong length"));
+        }
+        received.push(chunk.bytes);
+        let complete = upload
+            .received
+            .values()
+            .all(|chunks| chunks.len() == self.chunking.count());
+        if complete && let Some(upload) = self.open.remove(&from) {
+            self.count_in(core, from, upload)?;
+        }
+        Ok(())
+    }
+
+    /// A complete upload: checked against its roots, then added. Until this point nothing of it was counted.
+    fn count_in<R: CryptoRng>(
+        &mut self,
+        core: &mut Core<R>,
+        from: ClientId,
+        upload: Upload,
+    ) -> Result<(), Refusal> {
+        let bad = Refusal::BadMasked("a vector is not the one its statement commits to");
+        for vector in &upload.masked.vectors {
+            let chunks = upload.received.get(&vector.cluster).ok_or(bad.clone())?;
+            let leaves: Vec<_> = chunks
+                .iter()
+                .enumerate()
+                .map(|(index, bytes)| chunk::leaf(index, bytes))
+                .collect();
+            if chunk::root(&leaves) != vector.root {
+                return Err(bad);
+            }
+            // Padding bits are checked before anything is added, so a bad chunk leaves every sum as it was.
+            for (index, bytes) in chunks.iter().enumerate() {
+                let entries = self.chunking.range(index).ok_or(bad.clone())?.len();
+                veilsum_crypto::residue::unpack(self.chunking.modulus(), bytes, entries)
+                    .map_err(|_| Refusal::BadMasked("a vector has bits set beyond its last entry"))?;
+            }
+        }
+        for (cluster, chunks) in upload.received {
+            let sum = self.sums.get_mut(&cluster).ok_or(bad.clone())?;
+            for (stretch, bytes) in sum.chunks_mut(self.chunking.entries_per_chunk()).zip(&chunks) {
+                add_packed(self.chunking.modulus(), bytes, stretch).map_err(|_| bad.clone())?;
+            }
+            core.outputs.push_back(ServerOutput::Store {
+                client: from,
+                cluster,
+                bytes: chunks.concat(),
+            });
+        }
+        let index = core.log.entries().len() as u64;
+        core.record_bytes(&upload.entry);
+        self.survivors.insert(from, index);
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, client: ClientId) {
+        self.open.remove(&client);
+    }
+
+    pub(super) fn count(&self, present: &BTreeSet<ClientId>) -> (usize, usize) {
+        answered(present, |client| self.survivors.contains_key(client))
+    }
+
+    pub(super) fn finish<R: CryptoRng>(
+        self,
+        core: &mut Core<R>,
+        now: Now,
+    ) -> Result<AgreePhase, (Abort, PhaseName)> {
+        let fail = |abort| (abort, PhaseName::Mask);
+        let (have, need) = (self.survivors.len(), core.threshold());
+        if have < need {
+            return Err(fail(Abort::TooFewMasked { have, need }));
+        }
+        let survivors: ClientSet = self.survivors.keys().copied().collect();
+        let release = release_for(&core.plan, &survivors, &core.setup.book, &core.setup.policy)
+            .map_err(|_| fail(Abort::Internal("the plan is no membership matrix")))?;
+        if release.is_empty() {
+            return Err(fail(Abort::ReleaseLeaks));
+        }
+        let head = core.log.head();
+        let too_long = || fail(Abort::Internal("a proof or set is too long"));
+        let release = BoundedVec::new(release).map_err(|_| too_long())?;
+        let consistency = core
+            .log
+            .consistency(core.plan.head.size, head.size)
+            .unwrap_or_default();
+        let consistency = BoundedVec::new(consistency).map_err(|_| too_long())?;
+        core.present.retain(|client| survivors.contains(client));
+        for client in core.present.clone() {
+            let index = self.survivors.get(&client).copied().unwrap_or_default();
+            let inclusion = core.log.inclusion(index, head.size).unwrap_or_default();
+            let message = Proposal {
+                survivors: survivors.clone(),
+                release: release.clone(),
+                head,
+                index,
+                inclusion: BoundedVec::new(inclusion).map_err(|_| too_long())?,
+                consistency: consistency.clone(),
+            };
+            core.send(client, ToClient::Proposal(message));
+        }
+        core.deadline = now.plus(core.setup.deadlines.agree);
+        let agree = Agree {
+            plan: core.plan_leaf,
+            roster: self.round.roster_digest,
+            sharers: self.sharers,
+            survivors,
+            release,
+            head,
+        };
+        Ok(AgreePhase::new(self.round, self.dealers, self.sums, agree))
+    }
+}

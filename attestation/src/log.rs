@@ -1,0 +1,164 @@
+//! The log of a federation: entries in order under an RFC 6962 tree.
+
+use crate::merkle;
+use serde::{Deserialize, Serialize};
+use veilsum_crypto::Digest;
+
+/// The state of a log: how many entries, and the root over them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// Entries.
+    pub size: u64,
+    /// RFC 6962 root.
+    pub root: Digest,
+}
+
+impl Head {
+    /// The head of a log without entries.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self {
+            size: 0,
+            root: Digest(merkle::empty_root()),
+        }
+    }
+
+    /// Whether the entry with leaf hash `leaf` is number `index` of this log.
+    #[must_use]
+    pub fn includes(&self, leaf: &Digest, index: u64, proof: &[Digest]) -> bool {
+        merkle::verify_inclusion(
+            leaf.as_bytes(),
+            index,
+            self.size,
+            &raw(proof),
+            self.root.as_bytes(),
+        )
+        .is_ok()
+    }
+
+    /// Whether this log is `old` with entries appended. Everything extends the empty log.
+    #[must_use]
+    pub fn extends(&self, old: &Self, proof: &[Digest]) -> bool {
+        if old.size == 0 {
+            return proof.is_empty() && *old == Self::empty();
+        }
+        merkle::verify_consistency(
+            old.size,
+            self.size,
+            &raw(proof),
+            old.root.as_bytes(),
+            self.root.as_bytes(),
+        )
+        .is_ok()
+    }
+}
+
+/// Entries in order, with what is needed to prove things about them.
+#[derive(Debug, Default)]
+pub struct Log {
+    entries: Vec<Vec<u8>>,
+    tree: merkle::Tree,
+}
+
+impl Log {
+    /// A log of the given entries.
+    #[must_use]
+    pub fn from_entries(entries: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        let mut log = Self::default();
+        for entry in entries {
+            log.append(entry);
+        }
+        log
+    }
+
+    /// Appends an entry and returns its index.
+    pub fn append(&mut self, entry: Vec<u8>) -> u64 {
+        let index = self.entries.len() as u64;
+        self.tree.append(&entry);
+        self.entries.push(entry);
+        index
+    }
+
+    /// The entries.
+    #[must_use]
+    pub fn entries(&self) -> &[Vec<u8>] {
+        &self.entries
+    }
+
+    /// The current head.
+    #[must_use]
+    pub fn head(&self) -> Head {
+        Head {
+            size: self.entries.len() as u64,
+            root: Digest(self.tree.root()),
+        }
+    }
+
+    /// The head when the log had `size` entries; `None` beyond its end.
+    #[must_use]
+    pub fn head_at(&self, size: u64) -> Option<Head> {
+        self.tree.root_at(size).ok().map(|root| Head {
+            size,
+            root: Digest(root),
+        })
+    }
+
+    /// The proof that entry `index` is in the log at `size`; `None` where there is none.
+    #[must_use]
+    pub fn inclusion(&self, index: u64, size: u64) -> Option<Vec<Digest>> {
+        self.tree.inclusion_proof(index, size).ok().map(typed)
+    }
+
+    /// The proof that the log at `new` extends the log at `old`; empty from the empty log, `None` where there is none.
+    #[must_use]
+    pub fn consistency(&self, old: u64, new: u64) -> Option<Vec<Digest>> {
+        if old == 0 {
+            return Some(Vec::new());
+        }
+        self.tree.consistency_proof(old, new).ok().map(typed)
+    }
+}
+
+fn raw(proof: &[Digest]) -> Vec<[u8; 32]> {
+    proof.iter().map(|digest| digest.0).collect()
+}
+
+fn typed(proof: Vec<[u8; 32]>) -> Vec<Digest> {
+    proof.into_iter().map(Digest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_prove_what_they_extend() {
+        let mut log = Log::default();
+        let mut heads = vec![log.head()];
+        assert_eq!(heads[0], Head::empty());
+        for i in 0..20u8 {
+            assert_eq!(log.append(vec![i]), u64::from(i));
+            heads.push(log.head());
+        }
+        for (old_size, old) in heads.iter().enumerate() {
+            assert_eq!(log.head_at(old_size as u64), Some(*old));
+            for new in &heads[old_size..] {
+                let proof = log.consistency(old.size, new.size).unwrap();
+                assert!(new.extends(old, &proof));
+                if old.size > 0 {
+                    let forked = Head {
+                        root: Digest([1; 32]),
+                        ..*old
+                    };
+                    assert!(!new.extends(&forked, &proof));
+                }
+            }
+        }
+        let head = log.head();
+        let leaf = Digest(merkle::leaf_hash(&[7]));
+        let proof = log.inclusion(7, head.size).unwrap();
+        assert!(head.includes(&leaf, 7, &proof));
+        assert!(!head.includes(&leaf, 8, &proof));
+        assert_eq!(log.inclusion(20, head.size), None);
+    }
+}
