@@ -1,5 +1,6 @@
 //! How much one peer may take from us: sizes, times, counts.
 
+use crate::error::TransportError;
 use crate::frame::{FrameError, Lane};
 use std::time::Duration;
 
@@ -58,6 +59,36 @@ impl Limits {
         }
     }
 
+    /// Whether these settings can work together.
+    ///
+    /// # Errors
+    /// [`BadSetting`](crate::TransportError::BadSetting) names the first that cannot.
+    pub fn validate(&self) -> Result<(), TransportError> {
+        let bad = |setting, value: String| Err(TransportError::BadSetting { setting, value });
+        match self {
+            Self {
+                keep_alive,
+                idle_timeout,
+                ..
+            } if keep_alive >= idle_timeout => bad(
+                "keep_alive",
+                format!("{keep_alive:?}, which is not below the idle timeout of {idle_timeout:?}"),
+            ),
+            Self {
+                handshake_timeout, ..
+            } if handshake_timeout.is_zero() => bad("handshake_timeout", "zero".into()),
+            Self {
+                max_connections: 0, ..
+            } => bad("max_connections", "zero".into()),
+            Self {
+                max_streams: 0 | 1, ..
+            } => bad("max_streams", "below 2: a link has two lanes".into()),
+            Self { stream_window: 0, .. } => bad("stream_window", "zero: nothing could ever be sent".into()),
+            Self { send_window: 0, .. } => bad("send_window", "zero: nothing could ever be sent".into()),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks a body length against its lane's cap.
     pub(crate) fn check(&self, frame: &crate::Frame) -> Result<(), FrameError> {
         frame.check(self.frame_max(frame.lane))
@@ -73,11 +104,67 @@ mod tests {
     #[test]
     fn the_defaults_fit_together() {
         let limits = Limits::default();
+        assert_eq!(limits.validate(), Ok(()));
         assert!(
             limits.keep_alive * 3 < limits.idle_timeout,
             "a lost keep-alive or two must not lose the link"
         );
         assert!(limits.max_streams >= 2, "two lanes need two streams");
         assert!(u64::from(limits.stream_window) <= limits.send_window);
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_named() {
+        let ok = Limits::default;
+        let idle = ok().idle_timeout;
+        for (limits, name) in [
+            (
+                Limits {
+                    keep_alive: idle,
+                    ..ok()
+                },
+                "keep_alive",
+            ),
+            (
+                Limits {
+                    handshake_timeout: Duration::ZERO,
+                    ..ok()
+                },
+                "handshake_timeout",
+            ),
+            (
+                Limits {
+                    max_connections: 0,
+                    ..ok()
+                },
+                "max_connections",
+            ),
+            (
+                Limits {
+                    max_streams: 1,
+                    ..ok()
+                },
+                "max_streams",
+            ),
+            (
+                Limits {
+                    stream_window: 0,
+                    ..ok()
+                },
+                "stream_window",
+            ),
+            (
+                Limits {
+                    send_window: 0,
+                    ..ok()
+                },
+                "send_window",
+            ),
+        ] {
+            let Err(TransportError::BadSetting { setting, .. }) = limits.validate() else {
+                panic!("{name} passed")
+            };
+            assert_eq!(setting, name);
+        }
     }
 }

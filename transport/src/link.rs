@@ -83,6 +83,10 @@ pub trait Link: Send + 'static {
     /// Who is at the other end, proven by the handshake.
     fn peer(&self) -> PeerId;
 
+    /// A value that both ends of this link compute and nobody else can: signed into a statement or an attestation, it ties that to
+    /// this very connection. RFC 9266 `tls-exporter` over QUIC; over the simulator, a hash of seed and link.
+    fn channel_binding(&self) -> [u8; 32];
+
     /// This link's counters; keep a clone to read them after [`split`](Self::split).
     fn meter(&self) -> Meter;
 

@@ -46,15 +46,25 @@ pub(crate) const ALPN: &[u8] = ALPN_NAME.as_bytes();
 pub struct QuicLink {
     sender: QuicSender,
     receiver: QuicReceiver,
+    channel_binding: [u8; 32],
 }
 
 impl QuicLink {
-    fn new(wire: &Arc<Wire>, streams: [LaneStreams; 2], limits: &Limits) -> Self {
+    fn new(wire: &Arc<Wire>, streams: [LaneStreams; 2], limits: &Limits) -> Result<Self, TransportError> {
+        let mut channel_binding = [0; 32];
+        wire.connection()
+            .export_keying_material(&mut channel_binding, EXPORTER_LABEL, b"")
+            .map_err(|_| TransportError::Protocol {
+                addr: wire.connection().remote_address().to_string(),
+                what: "no channel binding".into(),
+            })?;
+
         let [(control_send, control_recv), (bulk_send, bulk_recv)] = streams;
-        Self {
+        Ok(Self {
+            channel_binding,
             sender: QuicSender::new(Arc::clone(wire), [control_send, bulk_send], limits),
             receiver: QuicReceiver::new(Arc::clone(wire), [control_recv, bulk_recv], limits),
-        }
+        })
     }
 
     /// The peer's address at this moment; it may change when the peer moves.
@@ -72,6 +82,10 @@ impl Link for QuicLink {
         self.sender.wire().peer()
     }
 
+    fn channel_binding(&self) -> [u8; 32] {
+        self.channel_binding
+    }
+
     fn meter(&self) -> Meter {
         self.sender.wire().meter().clone()
     }
@@ -83,6 +97,7 @@ impl Link for QuicLink {
 
 /// Our limits in quinn's terms.
 fn transport_config(limits: &Limits) -> Result<Arc<quinn::TransportConfig>, TransportError> {
+    limits.validate()?;
     let idle = limits
         .idle_timeout
         .try_into()
@@ -124,6 +139,9 @@ fn broken_config(error: impl std::fmt::Display) -> TransportError {
         detail: error.to_string(),
     }
 }
+
+/// RFC 9266 section 4.2.
+const EXPORTER_LABEL: &[u8] = b"EXPORTER-Channel-Binding";
 
 /// What the server sends on the control lane once it has accepted the client.
 const HELLO: u8 = 1;

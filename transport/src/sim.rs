@@ -16,6 +16,7 @@
 //! | [`SimNet::partition`], [`SimNet::heal`] | frames wait; if it lasts for the idle timeout, `PeerGone` | the same |
 
 mod half;
+mod line;
 mod world;
 
 pub use half::{SimConnector, SimLink, SimListener, SimReceiver, SimSender};
@@ -58,7 +59,8 @@ impl SimNet {
         SimConnector::new(Arc::clone(&self.world), peer)
     }
 
-    /// Kills a client: both directions of its links are cut now, and what is in flight is lost.
+    /// Kills a client, or the server: both directions of its links are cut now, and what is in flight is lost. A killed server is
+    /// back when [`listener`](Self::listener) is called again.
     pub fn kill(&self, peer: PeerId) {
         self.world.kill(peer);
     }

@@ -88,7 +88,7 @@ impl QuicConnector {
             .open_lanes(&wire)
             .await
             .map_err(|error| self.explain(error, Some(&wire)))?;
-        Ok(QuicLink::new(&wire, streams, &self.limits))
+        QuicLink::new(&wire, streams, &self.limits)
     }
 
     /// Opens both lanes and waits for the server's hello: only then are we accepted.

@@ -185,7 +185,7 @@ impl Door {
             .await
             .map_err(|_| wire.gone("it left during the handshake"))?;
         tracing::debug!(%peer, %addr, "link open");
-        turn.send(QuicLink::new(&wire, [control, bulk], &self.limits));
+        turn.send(QuicLink::new(&wire, [control, bulk], &self.limits)?);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! The simulator's faces towards a driver.
 
-use super::world::{End, Outcome, Step, World};
+use super::line::End;
+use super::world::{Outcome, Step, World};
 use crate::error::TransportError;
 use crate::frame::Frame;
 use crate::limits::Limits;
@@ -134,6 +135,10 @@ impl Link for SimLink {
 
     fn peer(&self) -> PeerId {
         self.sender.half.peer
+    }
+
+    fn channel_binding(&self) -> [u8; 32] {
+        self.sender.half.world.channel_binding(self.sender.half.id)
     }
 
     fn meter(&self) -> Meter {

@@ -3,6 +3,7 @@
 //! Both halves of every link look at this state, decide, and if they must wait are told until when. Nothing here sleeps.
 
 use super::half::SimLink;
+use super::line::{Direction, End, Item, LaneState, LinkState};
 use super::{Delivery, Fault, SimConfig};
 use crate::error::{CloseCode, TransportError};
 use crate::frame::{Frame, Lane};
@@ -49,66 +50,6 @@ struct Cut {
     bytes: u64,
 }
 
-/// The two ends of a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Client,
-    Server,
-}
-
-impl End {
-    fn other(self) -> Self {
-        match self {
-            Self::Client => Self::Server,
-            Self::Server => Self::Client,
-        }
-    }
-}
-
-struct LinkState {
-    client: PeerId,
-    up: Direction,
-    down: Direction,
-    /// Whose process was killed.
-    killed: Option<End>,
-    /// Since when nothing passes any more, for good.
-    cut: Option<Instant>,
-    /// Since when nothing passes for the time being.
-    stalled: Option<Instant>,
-    /// Before this moment nothing that waited can arrive.
-    resumed: Instant,
-    /// Closed for a reason that was said.
-    closed: Option<TransportError>,
-    /// Halves that still exist on each end.
-    halves: [u8; 2],
-    changed: Arc<Notify>,
-}
-
-struct Direction {
-    lanes: [LaneState; 2],
-    /// When the line is free for the next byte (bandwidth).
-    free: Instant,
-    /// The sender let go without closing; the news arrives then.
-    reset: Option<Instant>,
-    finished: bool,
-    receiver_gone: bool,
-    /// The lane that is asked first.
-    first: Lane,
-}
-
-struct LaneState {
-    rng: ChaCha20Rng,
-    queue: VecDeque<(Instant, Item)>,
-    last_due: Instant,
-    /// Bytes sent and not yet taken: what the window bounds.
-    held: u64,
-}
-
-enum Item {
-    Frame(Frame),
-    End,
-}
-
 /// What a half that asked must do.
 pub(super) enum Step<T> {
     Done(T),
@@ -130,7 +71,11 @@ impl World {
     }
 
     pub(super) fn listen(&self, arrivals: mpsc::UnboundedSender<SimLink>) {
-        self.lock().arrivals = Some(arrivals);
+        let mut state = self.lock();
+        state.dead.remove(&self.config.server);
+        let replaced = state.arrivals.replace(arrivals);
+        drop(state);
+        drop(replaced);
         self.topology.notify_waiters();
     }
 
@@ -235,11 +180,20 @@ impl World {
         let now = Instant::now();
         let mut state = self.lock();
         state.dead.insert(peer);
-        for link in state.links.values_mut().filter(|link| link.client == peer) {
-            link.killed = Some(End::Client);
+        let server = peer == self.config.server;
+        for link in state
+            .links
+            .values_mut()
+            .filter(|link| server || link.client == peer)
+        {
+            link.killed = Some(if server { End::Server } else { End::Client });
             link.up.lose_in_flight(now.min(link.stalled.unwrap_or(now)));
             link.cut_now(now);
         }
+        let arrivals = if server { state.arrivals.take() } else { None };
+        // Not under the lock: links that nobody accepted may be dropped with it.
+        drop(state);
+        drop(arrivals);
     }
 
     pub(super) fn revive(&self, peer: PeerId) {
@@ -429,19 +383,7 @@ impl World {
         let horizon = link.stalled.unwrap_or(now).min(now);
         let resumed = link.resumed;
         let direction = link.direction(end.other());
-        for lane in [direction.first, direction.first.other()] {
-            let queue = &mut direction.lane(lane).queue;
-            let arrived = queue
-                .front()
-                .is_some_and(|(due, _)| (*due).max(resumed) <= horizon);
-            if !arrived || matches!(queue.front(), Some((_, Item::End))) {
-                continue;
-            }
-            let Some((_, Item::Frame(frame))) = queue.pop_front() else {
-                continue;
-            };
-            direction.lane(lane).held -= frame.wire_len();
-            direction.first = lane.other();
+        if let Some(frame) = direction.take_arrived(resumed, horizon) {
             if let Err(error) = self.config.limits.check(&frame) {
                 let error = TransportError::from_frame(error, peer);
                 link.close(TransportError::Closed {
@@ -453,37 +395,19 @@ impl World {
             }
             if self.config.record {
                 let to = link.peer_of(end.other(), self.config.server);
-                let at_ms = now.duration_since(self.born).as_millis();
-                let at_ms = u64::try_from(at_ms).unwrap_or(u64::MAX);
-                deliveries.push(Delivery {
-                    at_ms,
-                    from: peer,
-                    to,
-                    lane,
-                    kind: frame.kind,
-                    len: frame.body.len(),
-                });
+                deliveries.push(self.delivery(peer, to, &frame, now));
             }
             link.changed.notify_waiters();
             return Ok(Step::Done(Some(frame)));
         }
-        let next = direction
-            .lanes
-            .iter()
-            .filter_map(|lane| lane.queue.front())
-            .filter_map(|(due, item)| match item {
-                Item::End if (*due).max(resumed) <= horizon => None,
-                _ => Some((*due).max(resumed)),
-            });
-        let next = next.min();
-        let ended = |lane: &LaneState| matches!(lane.queue.front(), Some((due, Item::End)) if (*due).max(resumed) <= horizon);
-        if direction.lanes.iter().all(ended) {
+        if direction.has_ended(resumed, horizon) {
             return Ok(Step::Done(None));
         }
         let reset = direction.reset;
         if reset.is_some_and(|at| at.max(resumed) <= horizon) {
             return Err(TransportError::PeerGone { peer, how: LET_GO });
         }
+        let next = direction.next_arrival(resumed, horizon);
         let deadline = self.check_alive(link, end, now)?;
         // While stalled nothing more arrives, so only the timeout is worth waking for.
         let arrival = if link.stalled.is_some() {
@@ -597,6 +521,27 @@ impl World {
         Ok(deadline)
     }
 
+    fn delivery(&self, from: PeerId, to: PeerId, frame: &Frame, now: Instant) -> Delivery {
+        let at_ms = u64::try_from(now.duration_since(self.born).as_millis()).unwrap_or(u64::MAX);
+        Delivery {
+            at_ms,
+            from,
+            to,
+            lane: frame.lane,
+            kind: frame.kind,
+            len: frame.body.len(),
+        }
+    }
+
+    /// The same for both ends of a link, different for any two links.
+    pub(super) fn channel_binding(&self, id: u64) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        hash.update(b"veilsum simulated channel");
+        hash.update(self.seed.to_le_bytes());
+        hash.update(id.to_le_bytes());
+        hash.finalize().into()
+    }
+
     fn delay_range(&self, state: &State, peer: PeerId) -> RangeInclusive<u64> {
         state.delays.get(&peer).unwrap_or(&self.config.delay_ms).clone()
     }
@@ -621,67 +566,6 @@ impl World {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl LinkState {
-    fn direction(&mut self, from: End) -> &mut Direction {
-        match from {
-            End::Client => &mut self.up,
-            End::Server => &mut self.down,
-        }
-    }
-
-    fn incoming(&self, end: End) -> &Direction {
-        match end {
-            End::Client => &self.down,
-            End::Server => &self.up,
-        }
-    }
-
-    fn peer_of(&self, end: End, server: PeerId) -> PeerId {
-        match end {
-            End::Client => server,
-            End::Server => self.client,
-        }
-    }
-
-    fn halves_of(&self, end: End) -> u8 {
-        self.halves.get(end as usize).copied().unwrap_or_default()
-    }
-
-    /// Nothing passes from now on. Frames from the client that were sent before still arrive, unless they were taken away.
-    fn cut_now(&mut self, at: Instant) {
-        self.cut.get_or_insert(at);
-        self.down.lose_in_flight(at);
-        self.changed.notify_waiters();
-    }
-
-    fn close(&mut self, why: TransportError) {
-        let arrived = self.stalled.unwrap_or_else(Instant::now);
-        self.closed.get_or_insert(why);
-        for direction in [&mut self.up, &mut self.down] {
-            direction.lose_in_flight(arrived);
-        }
-
-        self.changed.notify_waiters();
-    }
-}
-
-impl Direction {
-    fn lane(&mut self, lane: Lane) -> &mut LaneState {
-        let [control, bulk] = &mut self.lanes;
-        match lane {
-            Lane::Control => control,
-            Lane::Bulk => bulk,
-        }
-    }
-
-    /// Drops what has not arrived by `at`.
-    fn lose_in_flight(&mut self, at: Instant) {
-        for lane in &mut self.lanes {
-            lane.queue.retain(|(due, _)| *due <= at);
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::quic_bed::QuicBed;
 use crate::sim_bed::SimBed;
 use bytes::Bytes;
+use std::future::Future;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use veilsum_transport::{
@@ -38,11 +39,11 @@ macro_rules! promises {
     ($($name:ident),* $(,)?) => {
         mod over_sim { $(
             #[tokio::test(start_paused = true)]
-            async fn $name() { super::$name::<super::SimBed>().await; }
+            async fn $name() { super::in_time(super::$name::<super::SimBed>()).await; }
         )* }
         mod over_quic { $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() { super::$name::<super::QuicBed>().await; }
+            async fn $name() { super::in_time(super::$name::<super::QuicBed>()).await; }
         )* }
     };
 }
@@ -58,6 +59,9 @@ promises!(
     a_finished_direction_delivers_everything,
     one_direction_may_finish_while_the_other_goes_on,
     a_dropped_link_is_not_an_orderly_end,
+    a_dropped_sending_half_is_not_an_orderly_end,
+    a_dropped_receiving_half_is_noticed_by_the_sender,
+    a_channel_binding_is_shared_by_the_two_ends_only,
     nothing_may_follow_finish,
     a_receive_that_is_dropped_loses_nothing,
     a_send_that_is_dropped_tears_nothing,
@@ -149,7 +153,8 @@ async fn a_slow_reader_slows_the_sender_and_memory_stays_bounded<B: Bed>() {
         send_window: 512 * 1024,
         ..Limits::default()
     };
-    let bound = 1024 * 1024 + 2 * BODY as u64;
+    // One window, and the frame that is being written.
+    let bound = u64::from(limits.stream_window) + 2 * BODY as u64;
     let mut bed = B::new(limits);
     let pair = pair(&mut bed, 1).await;
     let meter = pair.client_meter.clone();
@@ -196,16 +201,20 @@ async fn a_bulk_flood_does_not_starve_control<B: Bed>() {
     for n in 0..12 {
         tx.send(chunk(n, 64 * 1024)).await.unwrap();
     }
-    tx.send(Frame::control(9, &b"urgent"[..])).await.unwrap();
-    sleep(Duration::from_millis(300)).await;
-    let mut before = 0;
-    while rx.recv().await.unwrap().unwrap().lane == Lane::Bulk {
-        before += 1;
+    // The reader is in the middle of the flood when the control frames come.
+    for n in 0..2 {
+        assert_eq!(rx.recv().await.unwrap().unwrap(), chunk(n, 64 * 1024));
     }
-    assert!(
-        before <= 1,
-        "{before} bulk frames were taken before the control frame that was there"
-    );
+    for _ in 0..3 {
+        tx.send(Frame::control(9, &b"urgent"[..])).await.unwrap();
+    }
+    sleep(Duration::from_millis(300)).await;
+    let mut order = Vec::new();
+    while order.iter().filter(|lane| **lane == Lane::Control).count() < 3 {
+        order.push(rx.recv().await.unwrap().unwrap().lane);
+    }
+    assert!(order.len() <= 6, "control waited behind the flood: {order:?}");
+    assert!(order.len() >= 5, "control starved the flood: {order:?}");
 }
 
 async fn a_frame_above_our_own_cap_never_leaves<B: Bed>() {
@@ -395,6 +404,48 @@ async fn a_dropped_link_is_not_an_orderly_end<B: Bed>() {
         }
     };
     assert!(matches!(error, TransportError::PeerGone { .. }), "{error}");
+}
+
+async fn a_dropped_sending_half_is_not_an_orderly_end<B: Bed>() {
+    let mut bed = B::new(Limits::default());
+    let Pair {
+        client: (mut tx, _down),
+        server: (_up, mut rx),
+        ..
+    } = pair(&mut bed, 1).await;
+    tx.send(Frame::control(1, Bytes::new())).await.unwrap();
+    assert_eq!(rx.recv().await.unwrap().unwrap().kind, 1);
+    drop(tx);
+    let error = rx.recv().await.unwrap_err();
+    assert!(matches!(error, TransportError::PeerGone { .. }), "{error}");
+}
+
+async fn a_dropped_receiving_half_is_noticed_by_the_sender<B: Bed>() {
+    let mut bed = B::new(Limits::default());
+    let Pair {
+        client: (mut tx, _down),
+        server: (_up, rx),
+        ..
+    } = pair(&mut bed, 1).await;
+    tx.send(chunk(0, 1000)).await.unwrap();
+    sleep(Duration::from_millis(100)).await;
+    drop(rx);
+    sleep(Duration::from_millis(100)).await;
+    let error = tx.finish().await.unwrap_err();
+    assert!(matches!(error, TransportError::PeerGone { .. }), "{error}");
+}
+
+async fn a_channel_binding_is_shared_by_the_two_ends_only<B: Bed>() {
+    let mut bed = B::new(Limits::default());
+    let mut listener = bed.listener();
+    let mut seen = Vec::new();
+    for n in 1..4 {
+        let client = bed.client(n).connect().await.unwrap();
+        let server = listener.accept().await.unwrap();
+        assert_eq!(client.channel_binding(), server.channel_binding());
+        assert!(!seen.contains(&client.channel_binding()));
+        seen.push(client.channel_binding());
+    }
 }
 
 async fn nothing_may_follow_finish<B: Bed>() {
@@ -650,6 +701,13 @@ impl<T, U> std::ops::DerefMut for Kept<T, U> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
     }
+}
+
+/// A hang is a failure, and says which test it was.
+async fn in_time(promise: impl Future<Output = ()>) {
+    timeout(Duration::from_mins(1), promise)
+        .await
+        .expect("the test hangs");
 }
 
 /// Everything up to the peer's end.

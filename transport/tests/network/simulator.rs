@@ -168,6 +168,54 @@ async fn a_killed_client_is_down_until_it_is_revived() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kill_in_mid_flight_leaves_a_prefix_of_each_lane() {
+    for seed in 0..20 {
+        let net = SimNet::new(
+            seed,
+            SimConfig {
+                delay_ms: 0..=50,
+                ..SimConfig::default()
+            },
+        );
+        let mut listener = net.listener();
+        let (mut tx, _down) = net.connector(peer(1)).connect().await.unwrap().split();
+        let (_up, mut rx) = listener.accept().await.unwrap().split();
+        for n in 0..20 {
+            tx.send(chunk(n, 100)).await.unwrap();
+        }
+        sleep(Duration::from_millis(20)).await;
+        net.kill(peer(1));
+        let mut next = 0;
+        while let Ok(frame) = rx.recv().await {
+            assert_eq!(frame, Some(chunk(next, 100)), "seed {seed}");
+            next += 1;
+        }
+        assert!(next < 20);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_server_is_back_with_a_new_listener() {
+    let net = SimNet::new(4, SimConfig::default());
+    let server = SimConfig::default().server;
+    let mut listener = net.listener();
+    let (_tx, mut rx) = net.connector(peer(1)).connect().await.unwrap().split();
+    let (mut server_tx, _server_rx) = listener.accept().await.unwrap().split();
+    net.kill(server);
+    assert!(gone(&server_tx.send(chunk(0, 10)).await.unwrap_err()));
+    assert!(gone(&rx.recv().await.unwrap_err()));
+    assert!(matches!(
+        listener.accept().await.err(),
+        Some(TransportError::ListenerClosed)
+    ));
+    let nobody = net.connector(peer(1)).connect().await;
+    assert!(matches!(nobody.err(), Some(TransportError::Unreachable { .. })));
+    let mut listener = net.listener();
+    assert!(net.connector(peer(1)).connect().await.is_ok());
+    listener.accept().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_partition_that_heals_in_time_loses_nothing() {
     let (mut tx, mut rx, net) = upload(SimConfig::default()).await;
     tx.send(chunk(0, 10)).await.unwrap();
