@@ -13,11 +13,15 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use chacha20::ChaCha20Rng;
-use chacha20::rand_core::{Rng, SeedableRng};
+use chacha20::rand_core::SeedableRng;
 use veilsum_attestation::disclosure::{
     Certificate, Cover, CrowdRule, Exposure, Membership, Proof, Undecided, Verdict, Withheld, check,
     check_within, clusters_you_can_have, crowd, parity_support, release_set,
 };
+
+#[path = "disclosure/plan.rs"]
+mod plan;
+use plan::{Plan, below, dense, permutation, soft};
 
 #[test]
 fn agrees_with_full_enumeration() {
@@ -73,6 +77,41 @@ fn agrees_with_full_enumeration() {
 }
 
 #[test]
+fn no_small_combination_of_a_larger_plan_beats_the_verdict() {
+    let mut rng = ChaCha20Rng::seed_from_u64(9);
+    let mut equal = 0;
+    for case in 0..150 {
+        let k = 3 + case % 4;
+        let matrix = soft(&mut rng, 32 + case % 10, k, 40);
+        let orgs: Vec<u32> = (0..41).collect();
+        let orgs = &orgs[..matrix.clients()];
+        // All multipliers from -2 to 2.
+        let mut least = usize::MAX;
+        for choice in 0..5_i32.pow(u32::try_from(k).unwrap()) {
+            let factor = |cluster: usize| choice / 5_i32.pow(u32::try_from(cluster).unwrap()) % 5 - 2;
+            let value = |client: &usize| -> i32 {
+                (0..k)
+                    .filter(|cluster| matrix.contains(*cluster, *client))
+                    .map(factor)
+                    .sum()
+            };
+            let support = (0..matrix.clients()).filter(|client| value(client) != 0).count();
+            least = least.min(if support == 0 { usize::MAX } else { support });
+        }
+        let Verdict::Exposed(exposure) = check(&matrix, orgs, &rule(42, 0)) else {
+            panic!("42 of 41")
+        };
+        assert!(
+            exposure.verify(&matrix, orgs) && exposure.covered as usize <= least,
+            "case {case}"
+        );
+        assert!(check(&matrix, orgs, &rule(exposure.covered, exposure.covered)).is_safe());
+        equal += usize::from(exposure.covered as usize == least);
+    }
+    assert!(equal > 140, "{equal}");
+}
+
+#[test]
 fn the_order_of_rows_and_columns_does_not_matter() {
     let mut rng = ChaCha20Rng::seed_from_u64(7);
     for _ in 0..1_000 {
@@ -108,10 +147,7 @@ fn removing_clients_lowers_the_cover_by_no_more() {
         let left = plan.matrix().restrict(&survivors);
         let needed = before - i64::try_from(gone).unwrap();
         if needed > 0 {
-            let rule = CrowdRule {
-                crowd: u32::try_from(needed).unwrap(),
-                crowd_orgs: 0,
-            };
+            let rule = rule(u32::try_from(needed).unwrap(), 0);
             assert!(
                 check(&left, &plan.orgs, &rule).is_safe(),
                 "{plan:?} without {gone}"
@@ -168,10 +204,7 @@ fn three_pairwise_clusters_pass_over_the_integers_and_leak_a_parity() {
 
 #[test]
 fn nothing_released_and_repeated_or_empty_clusters_are_harmless() {
-    let rule = CrowdRule {
-        crowd: 3,
-        crowd_orgs: 2,
-    };
+    let rule = rule(3, 2);
     let orgs = [1, 1, 2, 2, 3];
     let safe = |members: &[Vec<usize>]| {
         let matrix = Membership::from_members(5, members).unwrap();
@@ -196,10 +229,7 @@ fn clients_of_one_maker_count_once() {
     // Six clients in every difference, but one maker behind them.
     let matrix = Membership::from_members(12, &[(0..12).collect(), (0..6).collect()]).unwrap();
     let orgs = [1, 1, 1, 2, 2, 2, 9, 9, 9, 9, 9, 9];
-    let rule = CrowdRule {
-        crowd: 6,
-        crowd_orgs: 2,
-    };
+    let rule = rule(6, 2);
     let Verdict::Exposed(exposure) = check(&matrix, &orgs, &rule) else {
         panic!("maker 9 is alone")
     };
@@ -216,14 +246,7 @@ fn many_separate_clusters_are_one_block_each() {
         .collect();
     let matrix = Membership::from_members(900, &members).unwrap();
     let orgs: Vec<u32> = (0..900).map(|client| client % 6).collect();
-    let verdict = check(
-        &matrix,
-        &orgs,
-        &CrowdRule {
-            crowd: 6,
-            crowd_orgs: 6,
-        },
-    );
+    let verdict = check(&matrix, &orgs, &rule(6, 6));
     let Verdict::Safe(certificate) = &verdict else {
         panic!("{verdict}")
     };
@@ -275,14 +298,7 @@ fn a_chain_longer_than_the_faithful_order_is_decided() {
     // One more that differs from it in two clients.
     members.push(members[60].iter().copied().skip(2).collect());
     let matrix = Membership::from_members(242, &members).unwrap();
-    let Verdict::Exposed(exposure) = check(
-        &matrix,
-        &orgs,
-        &CrowdRule {
-            crowd: 3,
-            crowd_orgs: 1,
-        },
-    ) else {
+    let Verdict::Exposed(exposure) = check(&matrix, &orgs, &rule(3, 1)) else {
         panic!("clients 0 and 1 are exposed")
     };
     assert_eq!(exposure.clients, [0, 1]);
@@ -299,10 +315,7 @@ fn a_changed_certificate_is_refused() {
     }
     let plan = Membership::from_members(36, &members).unwrap();
     let orgs: Vec<u32> = (0..36).collect();
-    let rule = CrowdRule {
-        crowd: 5,
-        crowd_orgs: 5,
-    };
+    let rule = rule(5, 5);
     let verdict = check(&plan, &orgs, &rule);
     let Verdict::Safe(certificate) = verdict else {
         panic!("{verdict}")
@@ -346,14 +359,7 @@ fn a_changed_certificate_is_refused() {
 fn a_changed_exposure_is_refused() {
     let matrix = Membership::from_members(5, &[vec![0, 1, 2, 3], vec![0, 1, 2, 3, 4]]).unwrap();
     let orgs = [0, 0, 1, 1, 2];
-    let Verdict::Exposed(exposure) = check(
-        &matrix,
-        &orgs,
-        &CrowdRule {
-            crowd: 2,
-            crowd_orgs: 1,
-        },
-    ) else {
+    let Verdict::Exposed(exposure) = check(&matrix, &orgs, &rule(2, 1)) else {
         panic!("client 4 is exposed")
     };
     assert!(exposure.verify(&matrix, &orgs));
@@ -375,10 +381,7 @@ fn a_changed_exposure_is_refused() {
 fn running_out_of_work_is_not_safe() {
     let plan = dense(41, 12, 3);
     let orgs: Vec<u32> = (0..41).collect();
-    let rule = CrowdRule {
-        crowd: 7,
-        crowd_orgs: 1,
-    };
+    let rule = rule(7, 1);
     let verdict = check_within(&plan, &orgs, &rule, 20_000);
     assert_eq!(
         verdict,
@@ -459,15 +462,7 @@ fn the_cluster_that_does_the_damage_is_withheld() {
     let members = [(0..9).collect(), (0..8).collect(), (9..15).collect()];
     let matrix = Membership::from_members(15, &members).unwrap();
     let orgs: Vec<u32> = (0..15).collect();
-    let release = release_set(
-        &matrix,
-        &orgs,
-        &CrowdRule {
-            crowd: 3,
-            crowd_orgs: 3,
-        },
-        3,
-    );
+    let release = release_set(&matrix, &orgs, &rule(3, 3), 3);
     assert_eq!(release.released, [0, 2]);
     let reason = Withheld::Exposes {
         cover: Cover::Clients,
@@ -482,26 +477,10 @@ fn the_cluster_that_does_the_damage_is_withheld() {
     // Cluster 1 is within 0 by one and around 2 by one: withholding it alone mends both.
     let members = [(0..10).collect(), (0..9).collect(), (0..8).collect()];
     let matrix = Membership::from_members(15, &members).unwrap();
-    let release = release_set(
-        &matrix,
-        &orgs,
-        &CrowdRule {
-            crowd: 2,
-            crowd_orgs: 1,
-        },
-        1,
-    );
+    let release = release_set(&matrix, &orgs, &rule(2, 1), 1);
     assert_eq!(release.released, [0, 2]);
     // Organisations that do not fit: nothing opens.
-    let release = release_set(
-        &matrix,
-        &orgs[1..],
-        &CrowdRule {
-            crowd: 2,
-            crowd_orgs: 1,
-        },
-        1,
-    );
+    let release = release_set(&matrix, &orgs[1..], &rule(2, 1), 1);
     assert!(release.released.is_empty() && !release.verdict.is_safe());
 }
 
@@ -568,14 +547,7 @@ fn figures() {
         for (plan, least) in plans {
             let orgs: Vec<u32> = (0..u32::try_from(plan.clients()).unwrap()).collect();
             let start = Instant::now();
-            let verdict = check(
-                plan,
-                &orgs,
-                &CrowdRule {
-                    crowd: *least,
-                    crowd_orgs: 0,
-                },
-            );
+            let verdict = check(plan, &orgs, &rule(*least, 0));
             times.push(start.elapsed().as_secs_f64() * 1e3);
             let kind = match verdict {
                 Verdict::Safe(certificate) => match &certificate.clients[0].proof {
@@ -625,156 +597,15 @@ fn figures() {
     }
 }
 
-/// A small plan, as the oracle sees it.
-#[derive(Clone, Debug)]
-struct Plan {
-    rows: Vec<Vec<bool>>,
-    orgs: Vec<u32>,
-}
-
-impl Plan {
-    /// Up to 8 clusters of up to 12 clients: sparse to dense, with clones, near-clones and empty rows.
-    fn random(rng: &mut ChaCha20Rng) -> Self {
-        let n = 1 + below(rng, 12) as usize;
-        let k = 1 + below(rng, 8) as usize;
-        if below(rng, 3) == 0 {
-            return Self::entangled(rng);
-        }
-        let density = 1 + below(rng, 9);
-        let mut rows: Vec<Vec<bool>> = Vec::new();
-        for row in 0..k {
-            let kind = below(rng, 10);
-            let mut bits: Vec<bool> = match (kind, row) {
-                (0, _) => vec![false; n],
-                (1..=3, 1..) => rows[below(rng, u32::try_from(row).unwrap()) as usize].clone(),
-                _ => (0..n).map(|_| below(rng, 10) < density).collect(),
-            };
-            if kind == 2 {
-                let flip = below(rng, u32::try_from(n).unwrap()) as usize;
-                bits[flip] = !bits[flip];
-            }
-            rows.push(bits);
-        }
-        // Repeating columns makes larger atoms, so that more plans are safe.
-        if below(rng, 2) == 0 {
-            let few = 1 + below(rng, 4) as usize;
-            for row in &mut rows {
-                for column in 0..n {
-                    row[column] = row[column % few];
-                }
-            }
-        }
-        let makers = 1 + below(rng, 8);
-        let orgs = (0..n).map(|_| below(rng, makers)).collect();
-        Self { rows, orgs }
-    }
-
-    /// Two to four clusters of a dozen clients, half of whom are in two or three: covers around 3, and
-    /// seldom bases enough to prove it.
-    fn entangled(rng: &mut ChaCha20Rng) -> Self {
-        let k = 2 + below(rng, 3);
-        let mut rows = vec![vec![false; 12]; k as usize];
-        for place in 0..36 {
-            // The first of three places always, the others half of the time.
-            if place < 12 || below(rng, 2) == 0 {
-                rows[below(rng, k) as usize][place % 12] = true;
-            }
-        }
-        let makers = 5 + below(rng, 8);
-        Self {
-            rows,
-            orgs: (0..12).map(|_| below(rng, makers)).collect(),
-        }
-    }
-
-    fn matrix(&self) -> Membership {
-        Membership::new(self.rows.clone()).unwrap()
-    }
-
-    fn check(&self, rule: CrowdRule) -> Verdict {
-        check(&self.matrix(), &self.orgs, &rule)
-    }
-
-    /// The least number, below `required`, of clients (or organisations) whose removal lowers the rank.
-    fn least(&self, cover: Cover, required: u32) -> Option<u32> {
-        let n = self.orgs.len();
-        let groups: Vec<Vec<usize>> = match cover {
-            Cover::Clients => (0..n).map(|client| vec![client]).collect(),
-            Cover::Organisations => {
-                let names: BTreeSet<u32> = self.orgs.iter().copied().collect();
-                names
-                    .iter()
-                    .map(|name| (0..n).filter(|client| self.orgs[*client] == *name).collect())
-                    .collect()
-            }
-        };
-        let full = rank(&self.rows, &vec![true; n]);
-        let mut sets: Vec<u32> = (0..1_u32 << groups.len()).collect();
-        sets.sort_by_key(|set| set.count_ones());
-        let falls = |set: &u32| {
-            let mut stays = vec![true; n];
-            for (index, group) in groups.iter().enumerate() {
-                if set >> index & 1 == 1 {
-                    for client in group {
-                        stays[*client] = false;
-                    }
-                }
-            }
-            rank(&self.rows, &stays) < full
-        };
-        let found = sets
-            .iter()
-            .take_while(|set| set.count_ones() < required)
-            .find(|set| falls(set));
-        found.map(|set| set.count_ones())
-    }
-}
-
-/// Integer rank on some columns: fraction-free, every value a minor, so at most 56 for 8 rows of 0 and 1.
-fn rank(rows: &[Vec<bool>], stays: &[bool]) -> usize {
-    let mut matrix: Vec<Vec<i64>> = rows
-        .iter()
-        .map(|row| {
-            row.iter()
-                .zip(stays)
-                .filter(|(_, stays)| **stays)
-                .map(|(bit, _)| i64::from(*bit))
-                .collect()
-        })
-        .collect();
-    let width = matrix.first().map_or(0, Vec::len);
-    let (mut rank, mut previous) = (0, 1);
-    for column in 0..width {
-        let Some(row) = (rank..matrix.len()).find(|row| matrix[*row][column] != 0) else {
-            continue;
-        };
-        matrix.swap(rank, row);
-        for below in rank + 1..matrix.len() {
-            let factor = matrix[below][column];
-            for at in 0..width {
-                let value = matrix[rank][column] * matrix[below][at] - factor * matrix[rank][at];
-                assert_eq!(value % previous, 0);
-                matrix[below][at] = value / previous;
-            }
-        }
-        previous = matrix[rank][column];
-        rank += 1;
-    }
-    rank
+fn rule(crowd: u32, crowd_orgs: u32) -> CrowdRule {
+    CrowdRule { crowd, crowd_orgs }
 }
 
 fn exposure(clients: usize, members: &[&[usize]], least: u32) -> Exposure {
     let members: Vec<Vec<usize>> = members.iter().map(|list| list.to_vec()).collect();
     let matrix = Membership::from_members(clients, &members).unwrap();
     let orgs = vec![0; clients];
-    match check(
-        &matrix,
-        &orgs,
-        &CrowdRule {
-            crowd: least,
-            crowd_orgs: 1,
-        },
-    ) {
+    match check(&matrix, &orgs, &rule(least, 1)) {
         Verdict::Exposed(exposure) if exposure.verify(&matrix, &orgs) => exposure,
         other => panic!("{other}"),
     }
@@ -797,39 +628,4 @@ fn tally(certificate: &Certificate, proofs: &mut [usize; 3]) {
             Proof::Search { .. } => 2,
         }] += 1;
     }
-}
-
-fn below(rng: &mut ChaCha20Rng, bound: u32) -> u32 {
-    rng.next_u32() % bound
-}
-
-fn permutation(rng: &mut ChaCha20Rng, n: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..n).collect();
-    for last in (1..n).rev() {
-        order.swap(last, below(rng, u32::try_from(last + 1).unwrap()) as usize);
-    }
-    order
-}
-
-/// Every client in one random cluster, and `overlap` % of them in a second.
-fn soft(rng: &mut ChaCha20Rng, n: usize, k: u32, overlap: u32) -> Membership {
-    let mut members = vec![Vec::new(); k as usize];
-    for client in 0..n {
-        let first = below(rng, k);
-        members[first as usize].push(client);
-        if below(rng, 100) < overlap {
-            members[((first + 1 + below(rng, k - 1)) % k) as usize].push(client);
-        }
-    }
-    Membership::from_members(n, &members).unwrap()
-}
-
-fn dense(n: usize, k: usize, seed: u64) -> Membership {
-    let mut rng = ChaCha20Rng::seed_from_u64(seed);
-    Membership::new(
-        (0..k)
-            .map(|_| (0..n).map(|_| below(&mut rng, 2) == 1).collect())
-            .collect(),
-    )
-    .unwrap()
 }

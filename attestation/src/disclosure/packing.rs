@@ -1,6 +1,6 @@
 //! Disjoint column bases, found greedily: each nonzero combination must meet every one of them.
 
-use super::field::{inverse, mul, mul_add, neg};
+use super::field::{mul, mul_add, neg};
 use super::tableau::Tableau;
 use super::work::{Exhausted, Work};
 
@@ -86,35 +86,30 @@ impl Supply {
     }
 }
 
-/// Independent vectors modulo the prime, reduced as they come.
+/// Independent vectors modulo the prime, reduced as they come and never scaled: dividing would cost more.
 #[derive(Default)]
 pub(super) struct Echelon {
-    /// Position of the leading 1, and the vector.
+    /// Position of the first entry that is not 0, and the vector.
     vectors: Vec<(usize, Vec<u64>)>,
 }
 
 impl Echelon {
     /// Adds the vector if it is independent of those before; whether it was.
     pub(super) fn add(&mut self, mut vector: Vec<u64>, work: &mut Work) -> Result<bool, Exhausted> {
-        work.charge(vector.len())?;
+        work.charge(vector.len() + OVERHEAD)?;
         for (lead, known) in &self.vectors {
             let factor = neg(vector.get(*lead).copied().unwrap_or(0));
             if factor != 0 {
                 work.charge(vector.len())?;
+                let scale = known.get(*lead).copied().unwrap_or(1);
                 for (value, known) in vector.iter_mut().zip(known) {
-                    *value = mul_add(*value, factor, *known);
+                    *value = mul_add(mul(*value, scale), factor, *known);
                 }
             }
         }
-        let Some((lead, value)) = vector.iter().copied().enumerate().find(|(_, value)| *value != 0) else {
-            return Ok(false);
-        };
-        let scale = inverse(value);
-        for value in &mut vector {
-            *value = mul(*value, scale);
-        }
-        self.vectors.push((lead, vector));
-        Ok(true)
+        let lead = vector.iter().position(|value| *value != 0);
+        self.vectors.extend(lead.map(|lead| (lead, vector)));
+        Ok(lead.is_some())
     }
 
     /// How many independent vectors came.
@@ -122,3 +117,6 @@ impl Echelon {
         self.vectors.len()
     }
 }
+
+/// What handling a vector costs besides its entries, in cells.
+const OVERHEAD: usize = 16;
