@@ -1,0 +1,186 @@
+//! What a server says about itself.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::names;
+
+/// One thing that happened at the server. Clients and clusters by their numbers in the policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ServerEvent {
+    /// Ready for clients.
+    Listening {
+        /// Address and port.
+        addr: String,
+    },
+    /// A client proved who it is.
+    Connected {
+        /// Which.
+        client: u32,
+        /// Clients connected now.
+        connected: u32,
+        /// Clients of the policy.
+        expected: u32,
+    },
+    /// A client's connection ended.
+    Disconnected {
+        /// Which.
+        client: u32,
+    },
+    /// An attempt at a round starts.
+    Round {
+        /// Round, from 1.
+        round: u64,
+        /// Attempt, from 0.
+        attempt: u32,
+        /// Members of each cluster, by cluster number.
+        clusters: Vec<Vec<u32>>,
+    },
+    /// Where the round stands.
+    Phase {
+        /// Round.
+        round: u64,
+        /// `advertise`, `share`, `mask`, `agree`, `unmask` or `publish`.
+        phase: String,
+        /// Clients that have answered.
+        have: u32,
+        /// Clients that are waited for.
+        want: u32,
+        /// Milliseconds until the phase ends without the missing ones.
+        deadline_ms: u64,
+        /// Bytes received in this round so far.
+        bytes_in: u64,
+        /// Bytes sent in this round so far.
+        bytes_out: u64,
+    },
+    /// A client was put out of the round.
+    Refused {
+        /// Which.
+        client: u32,
+        /// Why, as a sentence.
+        reason: String,
+    },
+    /// A round is over and its sums are open.
+    RoundDone {
+        /// Round.
+        round: u64,
+        /// The attempt that succeeded.
+        attempt: u32,
+        /// Clients whose vectors count.
+        survivors: Vec<u32>,
+        /// Clients of the plan whose vectors do not.
+        dropped: Vec<u32>,
+        /// Clusters that were opened.
+        released: Vec<u32>,
+        /// Clusters that stay closed.
+        withheld: Vec<u32>,
+        /// Sum of sample counts of each released cluster, in the order of `released`.
+        weights: Vec<u64>,
+        /// The log after the round.
+        head: LogHead,
+    },
+    /// An attempt ended with nothing opened.
+    RoundAborted {
+        /// Round.
+        round: u64,
+        /// Attempt.
+        attempt: u32,
+        /// The reason's name, such as `TooFewMasked`.
+        reason: String,
+        /// The reason as a sentence.
+        detail: String,
+    },
+    /// All rounds are done.
+    Finished {
+        /// How many.
+        rounds: u64,
+        /// The bundle for auditors.
+        bundle: String,
+        /// The final log head.
+        head: LogHead,
+    },
+    /// The server gives up.
+    Failed {
+        /// The reason's name.
+        reason: String,
+        /// The reason as a sentence.
+        detail: String,
+    },
+    /// An event of a newer version.
+    #[serde(other, skip_serializing)]
+    Other,
+}
+
+/// Size and root of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogHead {
+    /// Entries.
+    pub size: u64,
+    /// Merkle root (RFC 6962), lower-case hexadecimal.
+    pub root: String,
+}
+
+impl fmt::Display for ServerEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listening { addr } => write!(f, "listening on {addr}"),
+            Self::Connected {
+                client,
+                connected,
+                expected,
+            } => write!(f, "client {client} connected ({connected} of {expected})"),
+            Self::Disconnected { client } => write!(f, "client {client} disconnected"),
+            Self::Round {
+                round,
+                attempt,
+                clusters,
+            } => {
+                write!(f, "round {round}, attempt {attempt}:")?;
+                for (cluster, members) in clusters.iter().enumerate() {
+                    let comma = if cluster == 0 { "" } else { ";" };
+                    write!(f, "{comma} cluster {cluster} has clients {}", names(members))?;
+                }
+                Ok(())
+            }
+            Self::Phase {
+                round,
+                phase,
+                have,
+                want,
+                ..
+            } => write!(f, "round {round}, {phase}: {have} of {want}"),
+            Self::Refused { client, reason } => write!(f, "client {client} is out of the round: {reason}"),
+            Self::RoundDone {
+                round,
+                survivors,
+                dropped,
+                withheld,
+                head,
+                ..
+            } => {
+                write!(f, "round {round} done: {} survivors", survivors.len())?;
+                if !dropped.is_empty() {
+                    write!(f, ", dropped {}", names(dropped))?;
+                }
+                if !withheld.is_empty() {
+                    write!(f, ", withheld clusters: {}", names(withheld))?;
+                }
+                write!(f, "; log of {} entries", head.size)
+            }
+            Self::RoundAborted {
+                round,
+                attempt,
+                reason,
+                detail,
+            } => write!(f, "round {round}, attempt {attempt} aborted ({reason}): {detail}"),
+            Self::Finished { rounds, bundle, .. } => {
+                write!(f, "finished {rounds} rounds; bundle for auditors: {bundle}")
+            }
+            Self::Failed { reason, detail } => write!(f, "failed ({reason}): {detail}"),
+            Self::Other => Ok(()),
+        }
+    }
+}
