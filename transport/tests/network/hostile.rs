@@ -9,7 +9,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use veilsum_transport::{
     CloseCode, Frame, FrameReceiver, FrameSender, Issued, Lane, Limits, Link, Listener, QuicReceiver,
     QuicSender, TransportError,
@@ -52,7 +52,7 @@ pub(crate) async fn raw_connect(house: &Gatehouse, raw: Raw<'_>) -> Result<Conne
         .unwrap()
         .await?;
     // In TLS 1.3 the client is through before its certificate is looked at.
-    match tokio::time::timeout(Duration::from_millis(300), connection.closed()).await {
+    match timeout(Duration::from_millis(300), connection.closed()).await {
         Ok(refusal) => Err(refusal),
         Err(_) => Ok(connection),
     }
@@ -95,12 +95,20 @@ async fn let_in(
     (connection, [control, bulk], tx, rx)
 }
 
+/// How the link failed; a hang is a failure of the test.
+async fn failure(rx: &mut QuicReceiver) -> TransportError {
+    timeout(Duration::from_secs(10), rx.recv())
+        .await
+        .expect("the link hangs")
+        .unwrap_err()
+}
+
 #[tokio::test]
 async fn a_hostile_length_is_refused_and_nothing_is_allocated() {
     let mut house = Gatehouse::open();
     let (connection, [mut control, _bulk], _tx, mut rx) = let_in(&mut house).await;
     control.0.write_all(&[0xFF; 4]).await.unwrap();
-    let error = rx.recv().await.unwrap_err();
+    let error = failure(&mut rx).await;
     let max = Limits::default().control_max;
     assert!(
         matches!(error, TransportError::FrameTooLarge { lane: Lane::Control, got: 0xFFFF_FFFE, max: m, .. } if m == max),
@@ -123,7 +131,7 @@ async fn a_lane_that_ends_inside_a_frame_is_truncated() {
         .unwrap();
     bulk.0.finish().unwrap();
     assert_eq!(rx.recv().await.unwrap(), Some(Frame::bulk(9, vec![1, 2, 3])));
-    let error = rx.recv().await.unwrap_err();
+    let error = failure(&mut rx).await;
     assert!(
         matches!(
             error,
@@ -143,7 +151,7 @@ async fn a_frame_of_length_zero_is_malformed() {
     let mut house = Gatehouse::open();
     let (_connection, [mut control, _bulk], _tx, mut rx) = let_in(&mut house).await;
     control.0.write_all(&[0; 5]).await.unwrap();
-    let error = rx.recv().await.unwrap_err();
+    let error = failure(&mut rx).await;
     assert!(matches!(error, TransportError::Malformed { .. }), "{error}");
     house.still_open().await;
 }
@@ -155,7 +163,7 @@ async fn one_lane_finished_and_the_other_cut_off_is_not_an_end() {
     control.0.finish().unwrap();
     sleep(Duration::from_millis(100)).await;
     connection.close(9u32.into(), b"bye\n\x07");
-    let error = rx.recv().await.unwrap_err();
+    let error = failure(&mut rx).await;
     let TransportError::Closed {
         code: CloseCode::Other(9),
         reason,
@@ -215,9 +223,9 @@ async fn lanes_in_the_other_order_are_fine() {
 async fn a_third_stream_is_not_to_be_had() {
     let mut house = Gatehouse::open();
     let (connection, _lanes, _tx, _rx) = let_in(&mut house).await;
-    let third = tokio::time::timeout(Duration::from_millis(200), connection.open_bi()).await;
+    let third = timeout(Duration::from_millis(200), connection.open_bi()).await;
     assert!(third.is_err(), "a third stream was granted");
-    let uni = tokio::time::timeout(Duration::from_millis(200), connection.open_uni()).await;
+    let uni = timeout(Duration::from_millis(200), connection.open_uni()).await;
     assert!(uni.is_err(), "a one-way stream was granted");
 }
 
@@ -287,5 +295,5 @@ async fn a_server_that_shuts_down_says_so() {
         )
     };
     assert!(shut(&tx.send(Frame::control(1, Vec::new())).await.unwrap_err()));
-    assert!(shut(&rx.recv().await.unwrap_err()));
+    assert!(shut(&failure(&mut rx).await));
 }

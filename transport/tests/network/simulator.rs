@@ -185,12 +185,12 @@ async fn a_kill_in_mid_flight_leaves_a_prefix_of_each_lane() {
         }
         sleep(Duration::from_millis(20)).await;
         net.kill(peer(1));
-        let mut next = 0;
+        let mut expected = 0;
         while let Ok(frame) = rx.recv().await {
-            assert_eq!(frame, Some(chunk(next, 100)), "seed {seed}");
-            next += 1;
+            assert_eq!(frame, Some(chunk(expected, 100)), "seed {seed}");
+            expected += 1;
         }
-        assert!(next < 20);
+        assert!(expected < 20);
     }
 }
 
