@@ -14,6 +14,7 @@
 use crate::error::TransportError;
 use crate::link::PeerId;
 use crate::tls;
+use base64::Engine;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SerialNumber,
@@ -87,7 +88,7 @@ impl ConsortiumCa {
     /// The authority's private key, PKCS#8 PEM. Secret: it can certify anybody.
     #[must_use]
     pub fn key_pem(&self) -> Zeroizing<String> {
-        Zeroizing::new(self.key.serialize_pem())
+        private_pem(&self.key)
     }
 
     /// Makes a key and a certificate for it.
@@ -97,7 +98,7 @@ impl ConsortiumCa {
     pub fn issue(&self, kind: &IssueKind, validity: Duration, now: SystemTime) -> Result<Issued, PkiError> {
         let mut key = new_key()?;
         let issued = self.certify(kind, validity, now, &key);
-        let key_pem = Zeroizing::new(key.serialize_pem());
+        let key_pem = private_pem(&key);
         key.zeroize();
         let (cert_pem, peer_id) = issued?;
         Ok(Issued {
@@ -193,7 +194,7 @@ impl KeyRequest {
         let request = CertificateParams::default()
             .serialize_request(&key)
             .and_then(|request| request.pem());
-        let key_pem = Zeroizing::new(key.serialize_pem());
+        let key_pem = private_pem(&key);
         let peer_id = PeerId::of_spki(&key.subject_public_key_info());
         key.zeroize();
         Ok(Self {
@@ -340,6 +341,23 @@ fn new_key() -> Result<KeyPair, PkiError> {
     Ok(KeyPair::generate_for(&rcgen::PKCS_ED25519)?)
 }
 
+/// The private key as PKCS#8 version 1. ring writes version 2 (RFC 5958, with the public key appended), which OpenSSL does not read.
+fn private_pem(key: &KeyPair) -> Zeroizing<String> {
+    let Some(seed) = key
+        .serialized_der()
+        .strip_prefix(PKCS8_V2_ED25519)
+        .and_then(<[u8]>::first_chunk::<32>)
+    else {
+        return Zeroizing::new(key.serialize_pem());
+    };
+    let der = Zeroizing::new([PKCS8_V1_ED25519, seed.as_slice()].concat());
+    let text = Zeroizing::new(base64::engine::general_purpose::STANDARD.encode(&*der));
+    Zeroizing::new(format!(
+        "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
+        *text
+    ))
+}
+
 fn params(common_name: &str, validity: Duration, now: SystemTime) -> Result<CertificateParams, PkiError> {
     let now = now.duration_since(UNIX_EPOCH).map_err(|_| PkiError::BadTime)?;
     let end = now
@@ -366,6 +384,16 @@ fn serial(key: &impl PublicKeyData, now: SystemTime) -> SerialNumber {
     bytes.extend(rest.into_iter().take(15));
     SerialNumber::from(bytes)
 }
+
+/// RFC 8410 section 7: everything before the 32 bytes of the key, 48 bytes in all and so one line of PEM.
+const PKCS8_V1_ED25519: &[u8] = &[
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
+
+/// The same in version 2; the public key follows.
+const PKCS8_V2_ED25519: &[u8] = &[
+    0x30, 0x51, 0x02, 0x01, 0x01, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
 
 /// 9999-12-31T23:59:59Z, the last time X.509 can write (RFC 5280 section 4.1.2.5).
 const END_OF_9999: u64 = 253_402_300_799;
@@ -530,6 +558,30 @@ wZBP8M5s\n\
                 "{pem}"
             );
         }
+    }
+
+    /// RFC 8410 section 10.3, the first example: a private key of version 1.
+    #[test]
+    fn private_keys_have_the_form_of_rfc_8410() {
+        const EXAMPLE: &str = "-----BEGIN PRIVATE KEY-----\n\
+            MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
+            -----END PRIVATE KEY-----\n";
+        let key = KeyPair::from_pem(EXAMPLE).unwrap();
+        assert_eq!(
+            *private_pem(&new_key().unwrap()).lines().next().unwrap(),
+            *EXAMPLE.lines().next().unwrap()
+        );
+        assert_eq!(private_pem(&new_key().unwrap()).len(), EXAMPLE.len());
+        let public = base64::engine::general_purpose::STANDARD.encode(key.subject_public_key_info());
+        assert_eq!(
+            public, "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=",
+            "section 10.1"
+        );
+        // ring may keep either form of a key it was given; what we write is the same.
+        assert_eq!(*private_pem(&key), EXAMPLE);
+        let fresh = new_key().unwrap();
+        let again = KeyPair::from_pem(&private_pem(&fresh)).unwrap();
+        assert_eq!(again.subject_public_key_info(), fresh.subject_public_key_info());
     }
 
     #[test]
