@@ -11,9 +11,12 @@ fn main() {
     }
     // `.cargo/config.toml` sets LIBTORCH to the clone's `.libtorch` unless the caller set it.
     let libtorch = env::var("LIBTORCH").unwrap_or_default();
-    let library = Path::new(&libtorch).join("lib");
-    if library.join("libtorch_cpu.so").exists() {
-        println!("cargo:rustc-link-arg=-Wl,-rpath,{}", library.display());
+    let folder = Path::new(&libtorch).join("lib");
+    let library = folder.join("libtorch_cpu.so");
+    // A library that went away since the last build is told here and not by the program that needs it.
+    println!("cargo:rerun-if-changed={}", library.display());
+    if library.exists() {
+        println!("cargo:rustc-link-arg=-Wl,-rpath,{}", folder.display());
     } else {
         println!(
             "cargo::error=libtorch not found at `{libtorch}`: run `cargo xtask libtorch`, or set LIBTORCH to a \
