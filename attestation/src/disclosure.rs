@@ -337,6 +337,6 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Cell operations after which [`check`] gives up: 3 to 8 seconds on one core. Part of the protocol, because
+/// Cell operations after which [`check`] gives up: some 4 seconds on one core. Part of the protocol, because
 /// parties with different limits could disagree.
-pub const WORK_LIMIT: u64 = 1 << 30;
+pub const WORK_LIMIT: u64 = 1 << 29;

@@ -15,8 +15,8 @@ use std::time::Instant;
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
 use veilsum_attestation::disclosure::{
-    Certificate, Cover, CrowdRule, Exposure, Membership, Proof, Undecided, Verdict, Withheld, check,
-    check_within, clusters_you_can_have, crowd, parity_support, release_set,
+    BlockProof, Certificate, Cover, CrowdRule, Exposure, Membership, Proof, Undecided, Verdict, Withheld,
+    check, check_within, clusters_you_can_have, crowd, parity_support, release_set,
 };
 
 #[path = "disclosure/plan.rs"]
@@ -307,7 +307,7 @@ fn a_chain_longer_than_the_faithful_order_is_decided() {
 
 #[test]
 fn a_changed_certificate_is_refused() {
-    // Fifteen clients, one per pair of six clusters, five times over: bases for 5, no atom large enough for 6.
+    // 36 clients spread over four clusters, most of them in two: bases for 5, and atoms of 2 and 3.
     let mut members = vec![Vec::new(); 4];
     for client in 0..36 {
         members[client % 4].push(client);
@@ -340,14 +340,16 @@ fn a_changed_certificate_is_refused() {
     assert!(!certificate.verify(&plan, &orgs, &CrowdRule { crowd: 9, ..rule }));
     assert!(!certificate.verify(&plan.release(&[0, 1]), &orgs, &rule));
     let mut claims = certificate.clone();
-    claims.clients[0].proof = Proof::Atoms { least: 5 };
-    assert!(!claims.verify(&plan, &orgs, &rule));
+    for least in 0..=5 {
+        claims.clients[0].proof = Proof::Atoms { least };
+        assert!(!claims.verify(&plan, &orgs, &rule), "{least}");
+    }
     claims.clients.clear();
     assert!(!claims.verify(&plan, &orgs, &rule));
     // A search certificate is checked by searching.
     let exposed = Membership::from_members(36, &[(0..36).collect(), (1..36).collect()]).unwrap();
     let mut lie = certificate.clone();
-    lie.clients = vec![veilsum_attestation::disclosure::BlockProof {
+    lie.clients = vec![BlockProof {
         clusters: vec![0, 1],
         proof: Proof::Search { nodes: 3 },
     }];
@@ -479,6 +481,33 @@ fn the_cluster_that_does_the_damage_is_withheld() {
     let matrix = Membership::from_members(15, &members).unwrap();
     let release = release_set(&matrix, &orgs, &rule(2, 1), 1);
     assert_eq!(release.released, [0, 2]);
+    // Each within the one before, by 3, 2 and 1 clients. One withheld is not enough: the one goes after which
+    // the closest two differ most, though it is not the smallest; then the one that leaves the rule to hold.
+    let members = [
+        (0..12).collect(),
+        (0..9).collect(),
+        (0..7).collect(),
+        (0..6).collect(),
+    ];
+    let matrix = Membership::from_members(15, &members).unwrap();
+    let release = release_set(
+        &matrix,
+        &orgs,
+        &CrowdRule {
+            crowd: 5,
+            crowd_orgs: 1,
+        },
+        1,
+    );
+    assert_eq!(release.released, [0, 3]);
+    assert_eq!(
+        release
+            .withheld
+            .iter()
+            .map(|(cluster, _)| *cluster)
+            .collect::<Vec<_>>(),
+        [2, 1]
+    );
     // Organisations that do not fit: nothing opens.
     let release = release_set(&matrix, &orgs[1..], &rule(2, 1), 1);
     assert!(release.released.is_empty() && !release.verdict.is_safe());

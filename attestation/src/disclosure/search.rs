@@ -48,6 +48,7 @@ pub(super) fn search(block: &Block, limit: usize, work: &mut Work) -> Findings {
         work,
         findings,
         deleted: Vec::new(),
+        held: 0,
     };
     let (columns, _) = block.columns();
     let outcome = match Tableau::new(block.rank(), &columns, search.work) {
@@ -75,6 +76,8 @@ struct Search<'a> {
     work: &'a mut Work,
     findings: Findings,
     deleted: Vec<usize>,
+    /// Cells in the tableaus of all open branches.
+    held: usize,
 }
 
 impl Search<'_> {
@@ -90,9 +93,13 @@ impl Search<'_> {
             if room >= BOUND_FROM && pack(&tableau, &self.weights, room + 1, self.work)?.len() > room {
                 return Ok(());
             }
-            let Some(row) = tableau.sparsest_row(self.work)? else {
+            let Some((row, light)) = tableau.lightest_row(&self.weights, self.work)? else {
                 return Ok(());
             };
+            // A row is a combination itself, and may already be light enough.
+            if light <= room && self.take_row(&tableau, row)? {
+                continue;
+            }
             let Some(unit) = tableau.basic_unit(row) else {
                 return Ok(());
             };
@@ -103,17 +110,34 @@ impl Search<'_> {
                 // Nothing more can be deleted: a rank is lost now or never.
                 self.work.charge(1)?;
                 if tableau.is_alone(row, unit) {
-                    self.found();
+                    self.found()?;
                 }
             } else {
                 match tableau.without(unit, &self.weights, self.work)? {
-                    Some(child) => self.descend(child, spent + weight)?,
-                    None => self.found(),
+                    Some(child) => {
+                        let size = child.size();
+                        self.held += size;
+                        if self.held > MAX_HELD {
+                            return Err(Exhausted);
+                        }
+                        self.descend(child, spent + weight)?;
+                        self.held -= size;
+                    }
+                    None => self.found()?,
                 }
             }
             self.deleted.pop();
             tableau.keep(unit, self.work)?;
         }
+    }
+
+    /// Counts a row of the tableau as found; whether that lowered the limit.
+    fn take_row(&mut self, tableau: &Tableau, row: usize) -> Result<bool, Exhausted> {
+        let (before, limit) = (self.deleted.len(), self.limit);
+        self.deleted.extend(tableau.row_units(row));
+        self.found()?;
+        self.deleted.truncate(before);
+        Ok(self.limit < limit)
     }
 
     /// Keeps every unit that can no longer be paid for.
@@ -131,19 +155,21 @@ impl Search<'_> {
     }
 
     /// The deleted units hold the support of a combination: find it over the integers.
-    fn found(&mut self) {
-        match combination(self.block, &self.deleted) {
+    fn found(&mut self) -> Result<(), Exhausted> {
+        match combination(self.block, &self.deleted, self.work) {
             Ok(Some(found)) => {
                 self.limit = self.limit.min(found.weight.saturating_sub(1));
                 self.findings.lightest = Some(found);
             }
-            Ok(None) | Err(exact::Overflow) => self.findings.obstacle = Some(Obstacle::Arithmetic),
+            Ok(None) | Err(Obstacle::Arithmetic) => self.findings.obstacle = Some(Obstacle::Arithmetic),
+            Err(Obstacle::Work) => return Err(Exhausted),
         }
+        Ok(())
     }
 }
 
 /// The combination that vanishes outside the deleted units, or `None` if there is none over the integers.
-fn combination(block: &Block, deleted: &[usize]) -> Result<Option<Combination>, exact::Overflow> {
+fn combination(block: &Block, deleted: &[usize], work: &mut Work) -> Result<Option<Combination>, Obstacle> {
     let mut outside = vec![false; block.atoms.len()];
     for (_, unit) in block
         .units
@@ -165,14 +191,14 @@ fn combination(block: &Block, deleted: &[usize]) -> Result<Option<Combination>, 
         .map(|(atom, _)| atom);
     // A basis of the columns outside says all there is to say, and keeps the integers small.
     let mut echelon = Echelon::default();
-    let mut unlimited = Work::new(u64::MAX);
     let mut basis: Vec<&[bool]> = Vec::new();
     for atom in outside {
         let entries = atom.pattern.iter().map(|bit| u64::from(*bit)).collect();
-        if echelon.rank() < block.rank() && echelon.add(entries, &mut unlimited).unwrap_or(false) {
+        if echelon.rank() < block.rank() && echelon.add(entries, work)? {
             basis.push(&atom.pattern);
         }
     }
+    work.charge(block.rank().saturating_pow(3))?;
     let Some(multipliers) = exact::vanishing(block.rank(), &basis)? else {
         return Ok(None);
     };
@@ -201,6 +227,9 @@ fn combination(block: &Block, deleted: &[usize]) -> Result<Option<Combination>, 
         weight,
     }))
 }
+
+/// Most cells of open branches, 256 MiB.
+const MAX_HELD: usize = 1 << 25;
 
 /// With less room than this, looking for bases costs more than the nodes it saves.
 const BOUND_FROM: usize = 2;

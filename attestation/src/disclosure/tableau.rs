@@ -73,22 +73,49 @@ impl Tableau {
         self.units.get(*self.basic.get(row)?).copied()
     }
 
-    /// The row with the fewest nonzero columns: the combination nearest to being exposed.
-    pub(super) fn sparsest_row(&self, work: &mut Work) -> Result<Option<usize>, Exhausted> {
+    /// The row whose units weigh least, and their weight: the combination nearest to being exposed.
+    pub(super) fn lightest_row(
+        &self,
+        weights: &[usize],
+        work: &mut Work,
+    ) -> Result<Option<(usize, usize)>, Exhausted> {
         work.charge(self.cells.len())?;
-        let lines = self.cells.chunks_exact(self.width.max(1));
-        let nonzero = |line: &[u64]| line.iter().filter(|cell| **cell != 0).count();
-        Ok(lines
-            .enumerate()
-            .min_by_key(|(_, line)| nonzero(line))
-            .map(|(row, _)| row))
+        let mut counted = vec![0; weights.len()];
+        let mut lightest: Option<(usize, usize)> = None;
+        for row in 0..self.rows() {
+            let mut weight = 0_usize;
+            for unit in self.row_units(row) {
+                if let (Some(last), Some(more)) = (counted.get_mut(unit), weights.get(unit))
+                    && std::mem::replace(last, row + 1) != row + 1
+                {
+                    weight = weight.saturating_add(*more);
+                }
+            }
+            if lightest.is_none_or(|(_, least)| weight < least) {
+                lightest = Some((row, weight));
+            }
+        }
+        Ok(lightest)
+    }
+
+    /// The units on which a row is not zero, repeated for each of their columns.
+    pub(super) fn row_units(&self, row: usize) -> impl Iterator<Item = usize> {
+        self.line(row)
+            .iter()
+            .zip(&self.units)
+            .filter(|(cell, _)| **cell != 0)
+            .map(|(_, unit)| *unit)
+    }
+
+    /// Number of cells held.
+    pub(super) fn size(&self) -> usize {
+        self.cells.len()
     }
 
     /// Whether deleting the unit, which owns just one column, the basic one of `row`, loses a rank.
     /// Without building the smaller tableau.
     pub(super) fn is_alone(&self, row: usize, unit: usize) -> bool {
-        let line = self.line(row).iter().zip(&self.units);
-        line.into_iter().all(|(cell, owner)| *cell == 0 || *owner == unit)
+        self.row_units(row).all(|owner| owner == unit)
     }
 
     /// Whether more than one column belongs to the unit.
