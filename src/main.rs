@@ -1,2 +1,7 @@
-//! veilsum.
-fn main() {}
+//! The `veilsum` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    veilsum::cli::main()
+}

@@ -1,0 +1,89 @@
+//! What people type. One definition feeds help, completions and man pages.
+
+mod audit;
+mod init;
+mod join;
+mod serve;
+
+use crate::exit::{Exit, Failure};
+use clap::{Parser, Subcommand, ValueEnum};
+use std::process::ExitCode;
+
+/// Train depth networks together without showing anybody a single update.
+#[derive(Debug, Parser)]
+#[command(name = "veilsum", version, about, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Set a federation up: keys, certificates, signed policy, a folder per party.
+    Init(init::InitArgs),
+    /// Run the server of a federation.
+    Serve(serve::ServeArgs),
+    /// Take part as a client.
+    Join(join::JoinArgs),
+    /// Check a bundle, trusting only the authority key.
+    Audit(audit::AuditArgs),
+}
+
+/// How results and events are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Sentences for a person.
+    Human,
+    /// JSON for a program.
+    Json,
+}
+
+/// Parses the command line, runs, and turns the outcome into an exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() };
+        }
+    };
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("VEILSUM_LOG")
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
+        )
+        .with_target(false)
+        .init();
+    let result = match cli.command {
+        Command::Init(args) => init::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Join(args) => join::run(&args),
+        Command::Audit(args) => audit::run(&args),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            eprintln!("veilsum: {failure}");
+            failure.exit.into()
+        }
+    }
+}
+
+/// A tokio runtime for one role.
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Bug, error))
+}
+
+/// The system's randomness as the seed of a named generator.
+fn system_seed() -> Result<[u8; 32], Failure> {
+    use rand_core::TryRng;
+    let mut seed = [0; 32];
+    rand::rngs::SysRng.try_fill_bytes(&mut seed).map_err(|error| Failure::new(Exit::Bug, error))?;
+    Ok(seed)
+}

@@ -1,0 +1,117 @@
+//! `veilsum serve`.
+
+use super::{Format, runtime, system_seed};
+use crate::config::{Located, ServerConfig};
+use crate::drive::server::{ServeError, ServePlan, log_head, serve};
+use crate::events::{JsonLines, ServerEvent, Sink, Talk};
+use crate::exit::{Exit, Failure};
+use crate::genesis::Genesis;
+use crate::store::{ServerStore, model_from_bytes};
+use clap::Args;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use veilsum_aggregation::server::ServerSetup;
+use veilsum_aggregation::message::MESSAGE_CAP;
+use veilsum_attestation::statement::ClientSet;
+use veilsum_crypto::ClientId;
+use veilsum_transport::{Limits, QuicListener};
+
+/// Arguments of `veilsum serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// The server's configuration: `veilsum serve --config consortium/server/server.toml`.
+    #[arg(long)]
+    config: PathBuf,
+    /// How events are printed on standard output.
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    format: Format,
+}
+
+pub(super) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
+    let mut sink: Box<dyn Sink<ServerEvent>> = match args.format {
+        Format::Human => Box::new(Talk(std::io::stdout())),
+        Format::Json => Box::new(JsonLines(std::io::stdout())),
+    };
+    let result = runtime()?.block_on(serve_all(args, sink.as_mut()));
+    if let Err(failure) = &result {
+        let reason = format!("{:?}", failure.exit);
+        let _ = sink.emit(0, &ServerEvent::Failed { reason, detail: failure.to_string() });
+    }
+    result
+}
+
+async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result<Exit, Failure> {
+    let config = Located::<ServerConfig>::read(&args.config).map_err(config_failure)?;
+    let settings = &config.settings;
+    let trust = settings.trust.trust().map_err(config_failure)?;
+    let genesis = Genesis::read(&config.path(&settings.policy), &trust).map_err(config_failure)?;
+    let identity = config.identity(&settings.key).map_err(config_failure)?;
+    if identity.public() != genesis.policy.server {
+        return Err(Failure::say(Exit::Config, "server.key is not the key that the policy names for the server"));
+    }
+    let (tls, roots) = config.tls(&settings.tls).map_err(config_failure)?;
+    let initial = config.bytes(&settings.initial_model).map_err(config_failure)?;
+    let initial = model_from_bytes(&initial)
+        .filter(|model| model.len() as u64 == genesis.policy.update.entries)
+        .ok_or_else(|| {
+            Failure::say(
+                Exit::Config,
+                format!("the initial model does not have the policy's {} entries", genesis.policy.update.entries),
+            )
+        })?;
+    let (mut store, resume) = ServerStore::open(&config.path(&settings.state), &genesis.entries).map_err(config_failure)?;
+    let rounds = genesis.policy.rounds;
+    let clusters: Vec<ClientSet> =
+        settings.round.clusters.iter().map(|members| members.iter().copied().map(ClientId).collect()).collect();
+    let plan = ServePlan {
+        setup: Arc::new(ServerSetup {
+            identity,
+            book: genesis.book.clone(),
+            policy: genesis.policy.clone(),
+            policy_leaf: genesis.policy_leaf,
+            deadlines: settings.deadlines.deadlines(),
+        }),
+        clusters,
+        initial: Arc::from(initial),
+        wait_for: settings.round.wait_for,
+        start_after: Duration::from_secs(settings.round.start_after_s),
+        attempts: settings.round.attempts,
+        seed: system_seed()?,
+    };
+    let setup = Arc::clone(&plan.setup);
+    let listener = QuicListener::bind(settings.listen, tls, roots, limits())
+        .map_err(|error| Failure::new(Exit::Config, error))?;
+    let addr = listener.local_addr().to_string();
+    sink.emit(0, &ServerEvent::Listening { addr }).map_err(|error| Failure::new(Exit::Bug, error))?;
+    let stop = async {
+        let _ = tokio::signal::ctrl_c().await;
+    };
+    let log = serve(listener, plan, &mut store, resume, sink, stop).await.map_err(serve_failure)?;
+    let bundle = config.path(&settings.bundle);
+    crate::bundle::export(&bundle, &log, &store, &setup).map_err(|error| Failure::new(Exit::Bug, error))?;
+    let finished =
+        ServerEvent::Finished { rounds, bundle: bundle.display().to_string(), head: log_head(log.head()) };
+    sink.emit(0, &finished).map_err(|error| Failure::new(Exit::Bug, error))?;
+    Ok(Exit::Ok)
+}
+
+/// What one peer may take: control messages grow with the number of clients.
+pub(super) fn limits() -> Limits {
+    Limits { control_max: u32::try_from(MESSAGE_CAP).unwrap_or(u32::MAX), ..Limits::default() }
+}
+
+pub(super) fn config_failure(error: impl Into<anyhow::Error>) -> Failure {
+    Failure::new(Exit::Config, error)
+}
+
+fn serve_failure(error: ServeError) -> Failure {
+    let exit = match &error {
+        ServeError::Round { .. } => Exit::Aborted,
+        ServeError::TooFewClients { .. } | ServeError::ListenerClosed => Exit::TryAgain,
+        ServeError::Stopped => Exit::Interrupted,
+        ServeError::Store(_) => Exit::Config,
+        _ => Exit::Bug,
+    };
+    Failure::new(exit, error)
+}

@@ -1,0 +1,104 @@
+//! `client.toml`.
+
+use super::{DataConfig, TlsConfig, TrustConfig};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use veilsum_aggregation::Floors;
+
+/// A client's settings.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientConfig {
+    /// This client's number in the policy.
+    pub client: u32,
+    /// The server's UDP address.
+    pub server: SocketAddr,
+    /// The name in the server's certificate.
+    pub server_name: String,
+    /// The policy file everybody signed.
+    pub policy: PathBuf,
+    /// This client's signing key, 64 hexadecimal characters; readable by its owner only.
+    pub key: PathBuf,
+    /// Folder for the last log head and example pictures. Nothing in it is sent.
+    pub state: PathBuf,
+    /// Give up when the server cannot be reached for so many seconds.
+    pub give_up_after_s: u64,
+    /// Whom to trust.
+    pub trust: TrustConfig,
+    /// TLS files.
+    pub tls: TlsConfig,
+    /// Minima this client insists on; no message of the server lowers them.
+    pub floors: FloorConfig,
+    /// The network.
+    pub learner: LearnerConfig,
+    /// How it trains.
+    pub training: TrainingConfig,
+    /// The frames.
+    pub data: DataConfig,
+}
+
+/// See [`Floors`].
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FloorConfig {
+    /// Fewest clients in the policy.
+    pub clients: u32,
+    /// Smallest threshold.
+    pub threshold: u32,
+    /// Smallest crowd of a released combination, in clients.
+    pub crowd: u32,
+    /// Smallest crowd of a released combination, in organisations.
+    pub crowd_orgs: u32,
+}
+
+impl From<FloorConfig> for Floors {
+    fn from(floors: FloorConfig) -> Self {
+        Self {
+            clients: floors.clients,
+            threshold: floors.threshold,
+            crowd: floors.crowd,
+            crowd_orgs: floors.crowd_orgs,
+        }
+    }
+}
+
+/// Which network.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LearnerConfig {
+    /// The kind of network.
+    pub kind: LearnerKind,
+    /// Where it runs: `auto`, `cpu` or `cuda:N`.
+    pub device: String,
+    /// Seed of the common start; the same for all clients of a federation.
+    pub seed: u64,
+    /// Smallest depth the network can say, metres.
+    pub min_depth_m: f32,
+    /// Largest depth the network can say, metres.
+    pub max_depth_m: f32,
+}
+
+/// Kinds of networks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum LearnerKind {
+    /// `AdaBins` at its tiny size, through libtorch.
+    Depth,
+    /// Log-depth regression in plain Rust: small, no libtorch.
+    Linear,
+}
+
+/// How a client trains in one round.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainingConfig {
+    /// Optimiser steps a round.
+    pub steps: u32,
+    /// Learning rate.
+    pub learning_rate: f64,
+    /// Frames a step.
+    pub batch: usize,
+    /// Seed of shuffles and augmentation.
+    pub seed: u64,
+}

@@ -1,0 +1,111 @@
+//! `[data]` of `client.toml`: where a client's frames come from.
+
+use super::ConfigError;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use veilsum_learner::data::generator::{Generator, Light, Place, Platform};
+use veilsum_learner::data::{DepthScale, FolderOptions, folder};
+use veilsum_learner::{DataError, DepthDataset};
+
+/// A client's frames.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum DataConfig {
+    /// The built-in generator, for machines without data.
+    Generated {
+        /// Robot type: `ugv`, `legged`, `uav` or `humanoid`.
+        platform: String,
+        /// Place: `indoor`, `street` or `forest`.
+        place: String,
+        /// Darkness and the robot's lamp.
+        night: bool,
+        /// Seed of the scenes.
+        seed: u64,
+        /// Training frames.
+        train: usize,
+        /// Test frames.
+        test: usize,
+    },
+    /// A folder of `{train,test}/{rgb,depth}/NNNN.png`.
+    Folder {
+        /// The client's folder.
+        path: PathBuf,
+        /// `kitti` (256 units a metre) or `nyu` (1000). Without it, the folder's `meta.json` must say.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        scale: Option<String>,
+    },
+}
+
+/// What was found, for people.
+pub struct Loaded {
+    /// The frames.
+    pub data: DepthDataset,
+    /// What was found, used and left out.
+    pub summary: String,
+}
+
+impl DataConfig {
+    /// Loads the frames at the network's size.
+    ///
+    /// # Errors
+    /// [`DataLoadError`], naming the file or setting.
+    pub fn load(&self, base: &Path, (width, height): (usize, usize)) -> Result<Loaded, DataLoadError> {
+        match self {
+            Self::Generated { platform, place, night, seed, train, test } => {
+                let generator = Generator {
+                    platform: named("data.platform", platform, &Platform::ALL, Platform::name)?,
+                    place: named("data.place", place, &Place::ALL, Place::name)?,
+                    light: if *night { Light::Night } else { Light::Day },
+                    width,
+                    height,
+                    train: *train,
+                    test: *test,
+                    seed: *seed,
+                };
+                let data = generator.dataset()?;
+                let summary = format!("{} training and {} test frames generated for {}", train, test, data.name());
+                Ok(Loaded { data, summary })
+            }
+            Self::Folder { path, scale } => {
+                let mut options = FolderOptions::new(width, height);
+                options.scale = match scale.as_deref() {
+                    None => None,
+                    Some("kitti") => Some(DepthScale::Kitti),
+                    Some("nyu") => Some(DepthScale::Nyu),
+                    Some(other) => {
+                        return Err(DataLoadError::Config(ConfigError::Value {
+                            key: "data.scale",
+                            reason: format!("`{other}` is not `kitti` or `nyu`"),
+                        }));
+                    }
+                };
+                let (data, report) = folder::read_client(&base.join(path), &options)?;
+                Ok(Loaded { data, summary: report.to_string() })
+            }
+        }
+    }
+}
+
+fn named<T: Copy>(
+    key: &'static str,
+    text: &str,
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+) -> Result<T, ConfigError> {
+    all.iter().copied().find(|item| name(*item) == text).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|item| name(*item)).collect();
+        ConfigError::Value { key, reason: format!("`{text}` is not one of {}", names.join(", ")) }
+    })
+}
+
+/// Why frames cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataLoadError {
+    /// A wrong setting.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Wrong frames.
+    #[error(transparent)]
+    Data(#[from] DataError),
+}

@@ -1,0 +1,81 @@
+//! `server.toml`.
+
+use super::{TlsConfig, TrustConfig};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use veilsum_aggregation::Deadlines;
+
+/// The server's settings.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerConfig {
+    /// UDP address to listen on.
+    pub listen: SocketAddr,
+    /// The policy file everybody signed.
+    pub policy: PathBuf,
+    /// This server's signing key, 64 hexadecimal characters; readable by its owner only.
+    pub key: PathBuf,
+    /// Folder for the log, models and masked vectors.
+    pub state: PathBuf,
+    /// The model all clusters start from: little-endian f32.
+    pub initial_model: PathBuf,
+    /// Where the auditor's bundle is written when the rounds are done.
+    pub bundle: PathBuf,
+    /// Whom to trust.
+    pub trust: TrustConfig,
+    /// TLS files.
+    pub tls: TlsConfig,
+    /// How rounds start.
+    pub round: RoundConfig,
+    /// How long each phase may take.
+    pub deadlines: DeadlineConfig,
+}
+
+/// The members of each cluster.
+pub type ClusterList = Vec<Vec<u32>>;
+
+/// How rounds start.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoundConfig {
+    /// The clusters: client numbers of each.
+    pub clusters: ClusterList,
+    /// A round starts once this many clients are connected,
+    pub wait_for: usize,
+    /// or after so many seconds, if at least the threshold is connected.
+    pub start_after_s: u64,
+    /// Attempts at one round before the server gives up.
+    pub attempts: u32,
+}
+
+/// How long each phase may take, in seconds. A phase ends earlier once every connected client has answered.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadlineConfig {
+    /// Training and keys.
+    pub advertise_s: u64,
+    /// Shares.
+    pub share_s: u64,
+    /// Masked uploads.
+    pub mask_s: u64,
+    /// Signatures on the agreement.
+    pub agree_s: u64,
+    /// Reveals.
+    pub unmask_s: u64,
+}
+
+impl DeadlineConfig {
+    /// In milliseconds.
+    #[must_use]
+    pub fn deadlines(&self) -> Deadlines {
+        let ms = |seconds: u64| seconds.saturating_mul(1000);
+        Deadlines {
+            advertise: ms(self.advertise_s),
+            share: ms(self.share_s),
+            mask: ms(self.mask_s),
+            agree: ms(self.agree_s),
+            unmask: ms(self.unmask_s),
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The client's driver: connects, pumps the machine, hands work to the learner, comes back after a lost connection.
+
+mod work;
+
+pub use work::{Work, WorkError};
+
+use super::{Clock, frame, model};
+use crate::events::{ClientEvent, Sink};
+use crate::store::{ClientStore, StoreError};
+use chacha20::ChaCha20Rng;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use veilsum_aggregation::client::Membership;
+use veilsum_aggregation::message::Hello;
+use veilsum_aggregation::{Client, ClientOutput, Refusal, ToClient, ToServer};
+use veilsum_crypto::{ClusterId, Digest, RoundId};
+use veilsum_transport::{Connector, FrameReceiver, FrameSender, Link, LinkStats, Meter, TransportError};
+use work::{Job, JobResult, Trained};
+
+/// How a client takes part.
+pub struct JoinPlan {
+    /// Who it is and what it signed up to.
+    pub member: Arc<Membership>,
+    /// The server's address, for events.
+    pub addr: String,
+    /// Give up when the server cannot be reached for this long.
+    pub give_up_after: Duration,
+    /// Stop in the middle of this round's upload, for demos and tests of dropouts.
+    pub stall_upload_in_round: Option<u64>,
+}
+
+/// Takes part until the policy's rounds are over.
+///
+/// # Errors
+/// [`JoinError`].
+pub async fn join<C: Connector>(
+    connector: &C,
+    plan: JoinPlan,
+    work: Work,
+    store: ClientStore,
+    sink: &mut dyn Sink<ClientEvent>,
+    rng: ChaCha20Rng,
+) -> Result<(), JoinError> {
+    let machine = Client::new(Arc::clone(&plan.member), store.head()?, rng)?;
+    let mut driver = Driver {
+        clock: Clock::start(),
+        machine,
+        plan,
+        store,
+        sink,
+        shelf: model::Shelf::default(),
+        work: Some(work),
+        queue: VecDeque::new(),
+        running: None,
+        wanted: None,
+        scored: BTreeMap::new(),
+        announced: BTreeMap::new(),
+        round: RoundId(0),
+        over: RoundId(0),
+        base: LinkStats::default(),
+        generation: 0,
+    };
+    driver.run(connector).await
+}
+
+struct Driver<'a> {
+    clock: Clock,
+    machine: Client<ChaCha20Rng>,
+    plan: JoinPlan,
+    store: ClientStore,
+    sink: &'a mut dyn Sink<ClientEvent>,
+    shelf: model::Shelf,
+    /// The learner, while no job runs.
+    work: Option<Work>,
+    queue: VecDeque<Job>,
+    running: Option<JoinHandle<(Work, JobResult)>>,
+    /// The round that waits for its models to arrive before it can be trained for.
+    wanted: Option<(RoundId, Vec<(ClusterId, Digest)>)>,
+    /// The last model of each cluster that was scored.
+    scored: BTreeMap<ClusterId, Digest>,
+    /// New models that were announced, to be scored as soon as they are here.
+    announced: BTreeMap<ClusterId, (RoundId, Digest)>,
+    /// The round this client works on.
+    round: RoundId,
+    /// The last round that is over for this client, one way or the other.
+    over: RoundId,
+    base: LinkStats,
+    /// Counts connections: work begun on an earlier one is not sent on a later one.
+    generation: u64,
+}
+
+/// How a connection ended.
+enum Ended {
+    /// In order, by the server.
+    InOrder,
+    Lost(TransportError),
+}
+
+impl Driver<'_> {
+    async fn run<C: Connector>(&mut self, connector: &C) -> Result<(), JoinError> {
+        let mut lost_since: Option<Instant> = None;
+        let mut wait = FIRST_WAIT;
+        loop {
+            let ended = match connector.connect().await {
+                Ok(link) => {
+                    lost_since = None;
+                    wait = FIRST_WAIT;
+                    let addr = self.plan.addr.clone();
+                    self.emit(&ClientEvent::Joined { client: self.plan.member.me.0, addr })?;
+                    self.connected(link).await?
+                }
+                Err(error) if !error.retry() => return Err(JoinError::Transport(error)),
+                Err(error) => Ended::Lost(error),
+            };
+            self.drop_round();
+            let reason = match ended {
+                Ended::InOrder if self.over.0.max(self.round.0) >= self.plan.member.policy.rounds => {
+                    self.finish_work().await?;
+                    self.emit(&ClientEvent::Finished)?;
+                    return Ok(());
+                }
+                Ended::InOrder => "the server closed the connection before the last round".to_owned(),
+                Ended::Lost(error) if !error.retry() => return Err(JoinError::Transport(error)),
+                Ended::Lost(error) => error.to_string(),
+            };
+            let since = *lost_since.get_or_insert_with(Instant::now);
+            if since.elapsed() >= self.plan.give_up_after {
+                return Err(JoinError::ServerLost { seconds: self.plan.give_up_after.as_secs(), reason });
+            }
+            let retry_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            self.emit(&ClientEvent::Disconnected { reason, retry_ms })?;
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(LAST_WAIT);
+        }
+    }
+
+    /// Pumps one connection until it ends.
+    async fn connected<L: Link>(&mut self, link: L) -> Result<Ended, JoinError> {
+        let meter = link.meter();
+        let (mut sender, mut receiver) = link.split();
+        self.base = meter.stats();
+        let hello = ToServer::Hello(Hello { head: self.machine.head() });
+        if let Err(error) = sender.send(frame(hello.encode()?)).await {
+            return Ok(Ended::Lost(error));
+        }
+        loop {
+            if let Err(ended) = self.outputs(&mut sender, &meter).await? {
+                return Ok(ended);
+            }
+            self.start_work();
+            tokio::select! {
+                biased;
+                received = receiver.recv() => match received {
+                    Ok(Some(frame)) => self.received(&frame)?,
+                    Ok(None) => return Ok(Ended::InOrder),
+                    Err(error) => return Ok(Ended::Lost(error)),
+                },
+                finished = next_result(&mut self.running) => {
+                    let (work, result) = finished?;
+                    self.running = None;
+                    self.work = Some(work);
+                    self.worked(result)?;
+                }
+            }
+        }
+    }
+
+    /// Does what the machine asks for.
+    async fn outputs<S: FrameSender>(
+        &mut self,
+        sender: &mut S,
+        meter: &Meter,
+    ) -> Result<Result<(), Ended>, JoinError> {
+        let outputs: Vec<ClientOutput> = std::iter::from_fn(|| self.machine.poll_output()).collect();
+        let total: u64 = outputs.iter().map(chunk_bytes).sum();
+        let mut sent = 0;
+        for output in outputs {
+            let bytes = chunk_bytes(&output);
+            match output {
+                ClientOutput::Send(message) => {
+                    if bytes > 0 && self.plan.stall_upload_in_round == Some(self.round.0) && sent * 2 >= total {
+                        self.emit(&ClientEvent::Stalled { round: self.round.0, sent_bytes: sent, total_bytes: total })?;
+                        std::future::pending::<()>().await;
+                    }
+                    if let Err(error) = sender.send(frame(message.encode()?)).await {
+                        return Ok(Err(Ended::Lost(error)));
+                    }
+                    if bytes > 0 {
+                        sent += bytes;
+                        self.emit(&ClientEvent::Upload { round: self.round.0, sent_bytes: sent, total_bytes: total })?;
+                    }
+                }
+                ClientOutput::Train { round, clusters } => {
+                    self.round = round;
+                    self.wanted = Some((round, clusters));
+                }
+                ClientOutput::Keep(head) => self.store.keep(head)?,
+                ClientOutput::Progress { doing } => {
+                    self.emit(&ClientEvent::Phase { round: self.round.0, doing: doing.to_owned() })?;
+                }
+                ClientOutput::Done { round, models, withheld } => {
+                    self.over = round;
+                    let stats = meter.stats();
+                    self.emit(&ClientEvent::RoundDone {
+                        round: round.0,
+                        released: models.iter().map(|(cluster, _)| u32::from(cluster.0)).collect(),
+                        withheld: withheld.iter().map(|cluster| u32::from(cluster.0)).collect(),
+                        bytes_sent: stats.sent_bytes.saturating_sub(self.base.sent_bytes),
+                        bytes_received: stats.received_bytes.saturating_sub(self.base.received_bytes),
+                    })?;
+                    self.base = stats;
+                    self.announced.extend(models.into_iter().map(|(cluster, digest)| (cluster, (round, digest))));
+                    self.score_announced();
+                }
+                ClientOutput::Ended { round, reason } => self.round_ended(round, reason)?,
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn received(&mut self, frame: &veilsum_transport::Frame) -> Result<(), JoinError> {
+        if frame.kind == model::MODEL_PART {
+            if self.shelf.take(&frame.body, self.plan.member.policy.update.entries)?.is_some() {
+                self.score_announced();
+            }
+            return Ok(());
+        }
+        let message = ToClient::decode(frame.kind, &frame.body).map_err(Refusal::from)?;
+        match self.machine.handle(message, self.clock.now()) {
+            Ok(()) => Ok(()),
+            // A refusal ends this round for this client and no more: the next plan may be a good one.
+            Err(refusal) => self.round_ended(self.round, format!("{}: {refusal}", refusal.name())),
+        }
+    }
+
+    fn round_ended(&mut self, round: RoundId, reason: String) -> Result<(), JoinError> {
+        self.over = self.over.max(round);
+        self.wanted = None;
+        self.emit(&ClientEvent::RoundEnded { round: round.0, reason })
+    }
+
+    /// Begins the next job, if the learner is free.
+    fn start_work(&mut self) {
+        if let Some((round, clusters)) = &self.wanted {
+            let models: Option<Vec<_>> = clusters
+                .iter()
+                .map(|(cluster, digest)| Some((*cluster, *digest, self.shelf.get(*cluster, digest)?.to_vec())))
+                .collect();
+            if let Some(models) = models {
+                let round = *round;
+                self.wanted = None;
+                // A model nobody scored yet is the one this round starts from.
+                for (cluster, digest, model) in &models {
+                    if self.scored.get(cluster) != Some(digest) {
+                        self.scored.insert(*cluster, *digest);
+                        let before = RoundId(round.0.saturating_sub(1));
+                        self.queue.push_back(Job::Score { round: before, cluster: *cluster, model: model.clone() });
+                    }
+                }
+                self.queue.push_back(Job::Train { round, generation: self.generation, models });
+            }
+        }
+        if self.running.is_none()
+            && let Some(job) = self.queue.pop_front()
+        {
+            if let Some(mut work) = self.work.take() {
+                if let Job::Train { round, .. } = &job {
+                    // Losing this line only costs the display; the round goes on.
+                    let _ = self.emit(&ClientEvent::Training { round: round.0 });
+                }
+                self.running = Some(tokio::task::spawn_blocking(move || {
+                    let result = work.run(job);
+                    (work, result)
+                }));
+            } else {
+                self.queue.push_front(job);
+            }
+        }
+    }
+
+    fn worked(&mut self, result: JobResult) -> Result<(), JoinError> {
+        match result {
+            JobResult::Scored { round, cluster, evaluation: Ok(Some(score)) } => {
+                let path = self.store.example_path(round.0, cluster.0);
+                let example = match score.example {
+                    Some(picture) => {
+                        crate::store::write_atomic(&path, &picture)?;
+                        Some(path.display().to_string())
+                    }
+                    None => None,
+                };
+                self.emit(&ClientEvent::Evaluated {
+                    round: round.0,
+                    cluster: u32::from(cluster.0),
+                    images: score.images,
+                    loss: score.loss,
+                    metrics: score.metrics.into(),
+                    example,
+                })
+            }
+            JobResult::Scored { evaluation: Ok(None), .. } => Ok(()),
+            JobResult::Scored { evaluation: Err(error), .. } => Err(JoinError::Work(error)),
+            JobResult::Trained { generation, .. } if generation != self.generation => Ok(()),
+            JobResult::Trained { round, outcome: Ok(trained), .. } => self.trained(round, &trained),
+            JobResult::Trained { round, outcome: Err(error), .. } => {
+                self.machine.leave("TrainingFailed");
+                self.round_ended(round, format!("TrainingFailed: {error}"))
+            }
+        }
+    }
+
+    fn trained(&mut self, round: RoundId, trained: &Trained) -> Result<(), JoinError> {
+        let report = &trained.report;
+        self.emit(&ClientEvent::Trained {
+            round: round.0,
+            steps: report.steps,
+            samples: report.samples,
+            loss_first: report.loss_first,
+            loss_last: report.loss_last,
+            skipped: report.skipped_frames,
+        })?;
+        let weight = trained.weight.min(self.plan.member.policy.update.max_weight);
+        match self.machine.update(&trained.updates, weight, self.clock.now()) {
+            Ok(()) => Ok(()),
+            Err(refusal) => self.round_ended(round, format!("{}: {refusal}", refusal.name())),
+        }
+    }
+
+    /// Queues the scoring of announced models that have arrived.
+    fn score_announced(&mut self) {
+        let here: Vec<_> = self
+            .announced
+            .iter()
+            .filter_map(|(cluster, (round, digest))| {
+                self.shelf.get(*cluster, digest).map(|model| (*cluster, *round, *digest, model.to_vec()))
+            })
+            .collect();
+        for (cluster, round, digest, model) in here {
+            self.announced.remove(&cluster);
+            self.scored.insert(cluster, digest);
+            self.queue.push_back(Job::Score { round, cluster, model });
+        }
+    }
+
+    /// The connection is gone, and with it this client's part in the round.
+    fn drop_round(&mut self) {
+        self.generation += 1;
+        self.wanted = None;
+        self.queue.retain(|job| matches!(job, Job::Score { .. }));
+        self.machine.leave("Disconnected");
+        while self.machine.poll_output().is_some() {}
+    }
+
+    /// Lets the learner score what is left.
+    async fn finish_work(&mut self) -> Result<(), JoinError> {
+        loop {
+            self.start_work();
+            if self.running.is_none() {
+                return Ok(());
+            }
+            let (work, result) = next_result(&mut self.running).await?;
+            self.running = None;
+            self.work = Some(work);
+            self.worked(result)?;
+        }
+    }
+
+    fn emit(&mut self, event: &ClientEvent) -> Result<(), JoinError> {
+        self.sink.emit(self.clock.now().0, event).map_err(|_| JoinError::NobodyListens)
+    }
+}
+
+/// The result of the running job; never, while none runs.
+async fn next_result(running: &mut Option<JoinHandle<(Work, JobResult)>>) -> Result<(Work, JobResult), JoinError> {
+    match running {
+        Some(handle) => handle.await.map_err(|_| JoinError::Internal("the learner panicked")),
+        None => std::future::pending().await,
+    }
+}
+
+fn chunk_bytes(output: &ClientOutput) -> u64 {
+    match output {
+        ClientOutput::Send(ToServer::Chunk(chunk)) => chunk.bytes.len() as u64,
+        _ => 0,
+    }
+}
+
+/// Why a client stops.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The network refuses this client or this server, and trying again would not help.
+    #[error(transparent)]
+    Transport(TransportError),
+    /// The server is not there.
+    #[error("the server could not be reached for {seconds} s: {reason}")]
+    ServerLost {
+        /// How long.
+        seconds: u64,
+        /// The last reason.
+        reason: String,
+    },
+    /// A message that is no message, or a policy below this client's floors.
+    #[error(transparent)]
+    Refusal(#[from] Refusal),
+    /// A message of ours that is too long.
+    #[error(transparent)]
+    Wire(#[from] veilsum_crypto::WireError),
+    /// A model that does not fit.
+    #[error(transparent)]
+    Model(#[from] model::ModelError),
+    /// The learner.
+    #[error(transparent)]
+    Work(#[from] WorkError),
+    /// The disk.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Standard output is gone.
+    #[error("nobody reads this client's events any more")]
+    NobodyListens,
+    /// A bug.
+    #[error("internal: {0}; please report this")]
+    Internal(&'static str),
+}
+
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const LAST_WAIT: Duration = Duration::from_secs(4);

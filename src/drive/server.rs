@@ -1,0 +1,533 @@
+//! The server's driver: accepts clients, pumps one round machine after another, keeps log, models and vectors.
+
+use super::{Clock, frame, model};
+use crate::events::{LogHead, ServerEvent, Sink};
+use crate::store::{Resume, ServerStore, StoreError};
+use chacha20::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use veilsum_aggregation::server::{RoundRequest, Server, ServerOutput, ServerSetup};
+use veilsum_aggregation::{Abort, MessageError, Outcome, ToServer};
+use veilsum_attestation::statement::ClientSet;
+use veilsum_attestation::{Head, Log};
+use veilsum_crypto::{Attempt, ClientId, ClusterId, RoundId};
+use veilsum_transport::{FrameReceiver, FrameSender, Link, Listener, Meter, PeerId};
+
+/// How the server runs its federation.
+pub struct ServePlan {
+    /// Identity, keys, policy, deadlines.
+    pub setup: Arc<ServerSetup>,
+    /// Members of each cluster.
+    pub clusters: Vec<ClientSet>,
+    /// The model all clusters start from.
+    pub initial: Arc<[f32]>,
+    /// A round starts once so many clients are connected,
+    pub wait_for: usize,
+    /// or after this long, if at least the threshold is connected.
+    pub start_after: Duration,
+    /// Attempts at one round before giving up.
+    pub attempts: u32,
+    /// Seed of all randomness of this run, from the system's generator in production.
+    pub seed: [u8; 32],
+}
+
+/// Runs all rounds of the policy.
+///
+/// # Errors
+/// [`ServeError`]: a round failed too often, storage failed, or the driver was told to stop.
+pub async fn serve<L: Listener>(
+    listener: L,
+    plan: ServePlan,
+    store: &mut ServerStore,
+    resume: Resume,
+    sink: &mut dyn Sink<ServerEvent>,
+    stop: impl Future<Output = ()>,
+) -> Result<Log, ServeError> {
+    let (events, inbox) = mpsc::channel(256);
+    let members = plan
+        .setup
+        .book
+        .members()
+        .values()
+        .map(|member| (PeerId(member.tls.0), member.client))
+        .collect();
+    let door = tokio::spawn(accept(listener, members, events));
+    let mut driver = Driver {
+        clock: Clock::start(),
+        rng: ChaCha20Rng::from_seed(plan.seed),
+        models: plan.clusters.iter().map(|_| Arc::clone(&plan.initial)).collect(),
+        plan,
+        store,
+        sink,
+        inbox,
+        links: BTreeMap::new(),
+        heads: BTreeMap::new(),
+        retired: Traffic::default(),
+        round_base: Traffic::default(),
+        next_link: 0,
+    };
+    for (cluster, model) in resume.models {
+        if let Some(slot) = driver.models.get_mut(usize::from(cluster.0)) {
+            *slot = model;
+        }
+    }
+    driver.store.keep_model(&driver.plan.initial)?;
+    let result = tokio::select! {
+        biased;
+        () = stop => Err(ServeError::Stopped),
+        result = driver.rounds(resume.log, resume.round, resume.attempt) => result,
+    };
+    driver.close().await;
+    door.abort();
+    result
+}
+
+/// What link tasks tell the driver.
+enum Event {
+    /// A client said hello.
+    Hello { link: u64, client: ClientId, head: Head, out: mpsc::UnboundedSender<Outgoing>, meter: Meter, writer: JoinHandle<()> },
+    /// A message came.
+    Message { link: u64, client: ClientId, message: ToServer },
+    /// A link is gone.
+    Gone { link: u64, client: ClientId },
+}
+
+/// What the driver tells a link's writer.
+enum Outgoing {
+    Frame(veilsum_transport::Frame),
+    Model(ClusterId, Arc<[f32]>),
+}
+
+struct Connected {
+    link: u64,
+    out: mpsc::UnboundedSender<Outgoing>,
+    meter: Meter,
+    writer: JoinHandle<()>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Traffic {
+    received: u64,
+    sent: u64,
+}
+
+struct Driver<'a> {
+    clock: Clock,
+    rng: ChaCha20Rng,
+    models: Vec<Arc<[f32]>>,
+    plan: ServePlan,
+    store: &'a mut ServerStore,
+    sink: &'a mut dyn Sink<ServerEvent>,
+    inbox: mpsc::Receiver<Event>,
+    links: BTreeMap<ClientId, Connected>,
+    heads: BTreeMap<ClientId, Head>,
+    /// Bytes of links that have ended.
+    retired: Traffic,
+    /// Bytes of all links when the round began.
+    round_base: Traffic,
+    next_link: u64,
+}
+
+impl Driver<'_> {
+    async fn rounds(&mut self, mut log: Log, first: RoundId, mut attempt: Attempt) -> Result<Log, ServeError> {
+        let mut tried = 0;
+        let mut round = first;
+        while round.0 <= self.plan.setup.policy.rounds {
+            self.gather().await?;
+            let request = RoundRequest {
+                round,
+                attempt,
+                clusters: self.plan.clusters.iter().cloned().zip(self.models.iter().cloned()).collect(),
+                graph_seed: self.draw(),
+                present: self.links.keys().map(|client| (*client, self.head_of(*client))).collect(),
+            };
+            let (done, rest) = self.attempt(log, request).await?;
+            log = rest;
+            match done {
+                Ok(outcome) => {
+                    self.finish_round(&outcome, attempt, log.head())?;
+                    round = RoundId(round.0 + 1);
+                    attempt = Attempt(0);
+                    tried = 0;
+                }
+                Err(abort) => {
+                    self.store.forget_vectors(round, attempt)?;
+                    self.emit(&ServerEvent::RoundAborted {
+                        round: round.0,
+                        attempt: attempt.0,
+                        reason: abort.name().to_owned(),
+                        detail: abort.to_string(),
+                    })?;
+                    attempt = Attempt(attempt.0 + 1);
+                    tried += 1;
+                    let hopeless = matches!(abort, Abort::PlanLeaks { .. } | Abort::BadPlan(_));
+                    if hopeless || tried >= self.plan.attempts {
+                        return Err(ServeError::Round { round, attempts: tried, abort });
+                    }
+                }
+            }
+        }
+        Ok(log)
+    }
+
+    /// Waits until enough clients are connected.
+    async fn gather(&mut self) -> Result<(), ServeError> {
+        let deadline = Instant::now() + self.plan.start_after;
+        let threshold = self.plan.setup.policy.threshold as usize;
+        loop {
+            if self.links.len() >= self.plan.wait_for {
+                return Ok(());
+            }
+            match tokio::time::timeout_at(deadline, self.inbox.recv()).await {
+                Ok(Some(event)) => {
+                    self.take(event)?;
+                }
+                Ok(None) => return Err(ServeError::ListenerClosed),
+                Err(_) if self.links.len() >= threshold => return Ok(()),
+                Err(_) => return Err(ServeError::TooFewClients { have: self.links.len(), need: threshold }),
+            }
+        }
+    }
+
+    /// Runs one attempt to its end.
+    async fn attempt(
+        &mut self,
+        log: Log,
+        request: RoundRequest,
+    ) -> Result<(Result<Outcome, Abort>, Log), ServeError> {
+        let (round, attempt) = (request.round, request.attempt);
+        self.round_base = self.traffic();
+        self.emit(&ServerEvent::Round {
+            round: round.0,
+            attempt: attempt.0,
+            clusters: request.clusters.iter().map(|(set, _)| numbers(set.iter())).collect(),
+        })?;
+        let rng = ChaCha20Rng::from_seed(self.draw());
+        let now = self.clock.now();
+        let mut server = match Server::start(Arc::clone(&self.plan.setup), log, request, now, rng) {
+            Ok(server) => server,
+            Err((abort, log)) => return Ok((Err(abort), log)),
+        };
+        let mut result = None;
+        loop {
+            self.drain(&mut server, round, attempt, &mut result)?;
+            if let Some(result) = result.take_if(|_| server.is_over()) {
+                let (log, heads) = server.into_parts();
+                self.heads.extend(heads);
+                return Ok((result, log));
+            }
+            let Some(deadline) = server.poll_deadline() else {
+                return Err(ServeError::Internal("a round ended without a result"));
+            };
+            tokio::select! {
+                biased;
+                event = self.inbox.recv() => {
+                    let event = event.ok_or(ServeError::ListenerClosed)?;
+                    let step = self.take(event)?;
+                    let now = self.clock.now();
+                    match step {
+                        Step::Joined(client) => {
+                            server.gone(client, now);
+                            server.join(client, self.head_of(client), now);
+                        }
+                        Step::Left(client) => server.gone(client, now),
+                        Step::Said(client, message) => server.handle(client, message, now),
+                        Step::Nothing => {}
+                    }
+                }
+                () = tokio::time::sleep_until(self.clock.instant(deadline)) => server.handle_deadline(self.clock.now()),
+            }
+        }
+    }
+
+    /// Does what the machine asks for, in its order: what must be stored is stored before what follows is sent.
+    fn drain(
+        &mut self,
+        server: &mut Server<ChaCha20Rng>,
+        round: RoundId,
+        attempt: Attempt,
+        result: &mut Option<Result<Outcome, Abort>>,
+    ) -> Result<(), ServeError> {
+        while let Some(output) = server.poll_output() {
+            match output {
+                ServerOutput::Send(to, message) => {
+                    if let Some(link) = self.links.get(&to) {
+                        let message = frame(message.encode().map_err(|_| ServeError::Internal("a message is too long"))?);
+                        let _ = link.out.send(Outgoing::Frame(message));
+                    }
+                }
+                ServerOutput::Record(entry) => self.store.append(&entry)?,
+                ServerOutput::Store { client, cluster, bytes } => {
+                    self.store.keep_vector(round, attempt, client, cluster, &bytes)?;
+                }
+                ServerOutput::Refused(client, refusal) => {
+                    self.emit(&ServerEvent::Refused { client: client.0, reason: refusal.to_string() })?;
+                }
+                ServerOutput::Progress { phase, have, want } => {
+                    let now = self.clock.now();
+                    let left = server.poll_deadline().map_or(0, |deadline| deadline.0.saturating_sub(now.0));
+                    let traffic = self.traffic();
+                    self.emit(&ServerEvent::Phase {
+                        round: round.0,
+                        phase: phase.name().to_owned(),
+                        have: small(have),
+                        want: small(want),
+                        deadline_ms: left,
+                        bytes_in: traffic.received.saturating_sub(self.round_base.received),
+                        bytes_out: traffic.sent.saturating_sub(self.round_base.sent),
+                    })?;
+                }
+                ServerOutput::Done(outcome) => {
+                    for opened in &outcome.opened {
+                        self.store.keep_model(&opened.model)?;
+                    }
+                    *result = Some(Ok(outcome));
+                }
+                ServerOutput::Aborted(abort) => *result = Some(Err(abort)),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_round(&mut self, outcome: &Outcome, attempt: Attempt, head: Head) -> Result<(), ServeError> {
+        for opened in &outcome.opened {
+            if let Some(slot) = self.models.get_mut(usize::from(opened.cluster.0)) {
+                *slot = Arc::clone(&opened.model);
+            }
+        }
+        for (client, link) in &self.links {
+            for opened in &outcome.opened {
+                if self.plan.clusters.get(usize::from(opened.cluster.0)).is_some_and(|set| set.contains(client)) {
+                    let _ = link.out.send(Outgoing::Model(opened.cluster, Arc::clone(&opened.model)));
+                }
+            }
+        }
+        let invited: ClientSet = self.plan.clusters.iter().flat_map(|set| set.iter().copied()).collect();
+        self.emit(&ServerEvent::RoundDone {
+            round: outcome.round.0,
+            attempt: attempt.0,
+            survivors: numbers(outcome.survivors.iter()),
+            dropped: numbers(invited.difference(&outcome.survivors)),
+            released: outcome.opened.iter().map(|opened| u32::from(opened.cluster.0)).collect(),
+            withheld: outcome.withheld.iter().map(|cluster| u32::from(cluster.0)).collect(),
+            weights: outcome
+                .opened
+                .iter()
+                .map(|opened| opened.sum.last().copied().map_or(0, u64::from))
+                .collect(),
+            head: log_head(head),
+        })
+    }
+
+    /// Books a link event.
+    fn take(&mut self, event: Event) -> Result<Step, ServeError> {
+        match event {
+            Event::Hello { link, client, head, out, meter, writer } => {
+                // The newest connection is the client: an old one is a dead process the network has not given up on.
+                self.drop_link(client);
+                for (cluster, model) in (0u16..).map(ClusterId).zip(&self.models) {
+                    if self.plan.clusters.get(usize::from(cluster.0)).is_some_and(|set| set.contains(&client)) {
+                        let _ = out.send(Outgoing::Model(cluster, Arc::clone(model)));
+                    }
+                }
+                self.next_link = self.next_link.max(link);
+                self.links.insert(client, Connected { link, out, meter, writer });
+                self.heads.insert(client, head);
+                self.emit(&ServerEvent::Connected {
+                    client: client.0,
+                    connected: small(self.links.len()),
+                    expected: self.plan.setup.policy.clients,
+                })?;
+                Ok(Step::Joined(client))
+            }
+            Event::Message { link, client, message } => {
+                let current = self.links.get(&client).is_some_and(|known| known.link == link);
+                Ok(if current { Step::Said(client, message) } else { Step::Nothing })
+            }
+            Event::Gone { link, client } => {
+                if self.links.get(&client).is_none_or(|known| known.link != link) {
+                    return Ok(Step::Nothing);
+                }
+                self.drop_link(client);
+                self.emit(&ServerEvent::Disconnected { client: client.0 })?;
+                Ok(Step::Left(client))
+            }
+        }
+    }
+
+    fn drop_link(&mut self, client: ClientId) {
+        if let Some(link) = self.links.remove(&client) {
+            let stats = link.meter.stats();
+            self.retired.received += stats.received_bytes;
+            self.retired.sent += stats.sent_bytes;
+            link.writer.abort();
+        }
+    }
+
+    /// Lets every client have everything that was sent, then the end.
+    async fn close(&mut self) {
+        for link in std::mem::take(&mut self.links).into_values() {
+            drop(link.out);
+            let _ = tokio::time::timeout(CLOSE_WAIT, link.writer).await;
+        }
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.links.values().map(|link| link.meter.stats()).fold(self.retired, |sum, stats| Traffic {
+            received: sum.received + stats.received_bytes,
+            sent: sum.sent + stats.sent_bytes,
+        })
+    }
+
+    fn head_of(&self, client: ClientId) -> Head {
+        self.heads.get(&client).copied().unwrap_or_else(Head::empty)
+    }
+
+    fn draw(&mut self) -> [u8; 32] {
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        seed
+    }
+
+    fn emit(&mut self, event: &ServerEvent) -> Result<(), ServeError> {
+        self.sink.emit(self.clock.now().0, event).map_err(|_| ServeError::NobodyListens)
+    }
+}
+
+/// What a link event means for the round.
+enum Step {
+    Joined(ClientId),
+    Left(ClientId),
+    Said(ClientId, ToServer),
+    Nothing,
+}
+
+/// Accepts links for as long as the driver listens.
+async fn accept<L: Listener>(mut listener: L, members: BTreeMap<PeerId, ClientId>, events: mpsc::Sender<Event>) {
+    let mut number = 0u64;
+    while let Ok(link) = listener.accept().await {
+        match members.get(&link.peer()) {
+            Some(client) => {
+                number += 1;
+                tokio::spawn(read(link, number, *client, events.clone()));
+            }
+            None => tracing::warn!(peer = %link.peer(), "a certificate of the consortium that the policy does not name was turned away"),
+        }
+    }
+}
+
+/// Reads one link: a hello first, then messages until it ends.
+async fn read<K: Link>(link: K, number: u64, client: ClientId, events: mpsc::Sender<Event>) {
+    let meter = link.meter();
+    let (sender, mut receiver) = link.split();
+    let (out, queue) = mpsc::unbounded_channel();
+    let Ok(Ok(Some(first))) = tokio::time::timeout(HELLO_WAIT, receiver.recv()).await else { return };
+    let Ok(ToServer::Hello(hello)) = ToServer::decode(first.kind, &first.body) else { return };
+    let writer = tokio::spawn(write(sender, queue));
+    let hello = Event::Hello { link: number, client, head: hello.head, out, meter, writer };
+    if events.send(hello).await.is_err() {
+        return;
+    }
+    // A full queue makes this task wait, the window fill and the client slow down: that is the back-pressure.
+    while let Ok(Some(frame)) = receiver.recv().await {
+        let message = match ToServer::decode(frame.kind, &frame.body) {
+            Ok(message) => message,
+            Err(error) => {
+                report_malformed(client, &error);
+                break;
+            }
+        };
+        if events.send(Event::Message { link: number, client, message }).await.is_err() {
+            return;
+        }
+    }
+    let _ = events.send(Event::Gone { link: number, client }).await;
+}
+
+fn report_malformed(client: ClientId, error: &MessageError) {
+    tracing::warn!(%client, %error, "a malformed message; the connection is closed");
+}
+
+/// Writes one link until the driver drops its queue, then ends it in order.
+async fn write<S: FrameSender>(mut sender: S, mut queue: mpsc::UnboundedReceiver<Outgoing>) {
+    while let Some(outgoing) = queue.recv().await {
+        let sent = match outgoing {
+            Outgoing::Frame(frame) => sender.send(frame).await,
+            Outgoing::Model(cluster, model) => {
+                let mut sent = Ok(());
+                for part in model::parts(cluster, &model) {
+                    sent = sender.send(part).await;
+                    if sent.is_err() {
+                        break;
+                    }
+                }
+                sent
+            }
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+    let _ = sender.finish().await;
+}
+
+fn numbers<'a>(clients: impl Iterator<Item = &'a ClientId>) -> Vec<u32> {
+    clients.map(|client| client.0).collect()
+}
+
+fn small(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// A head as events print it.
+#[must_use]
+pub fn log_head(head: Head) -> LogHead {
+    LogHead { size: head.size, root: head.root.to_hex() }
+}
+
+/// Why a server stops before its rounds are done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// One round failed too often.
+    #[error("{round} failed {attempts} times in a row, the last time because {abort}")]
+    Round {
+        /// The round.
+        round: RoundId,
+        /// Attempts in a row.
+        attempts: u32,
+        /// The last reason.
+        abort: Abort,
+    },
+    /// Too few clients came.
+    #[error("{have} clients are connected and {need} are needed to start a round; start more clients and run the server again: it goes on from its log")]
+    TooFewClients {
+        /// Connected.
+        have: usize,
+        /// Threshold.
+        need: usize,
+    },
+    /// The disk.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The operator.
+    #[error("stopped by the operator; run the server again and it goes on from its log")]
+    Stopped,
+    /// The listener ended.
+    #[error("the network listener ended; run the server again and it goes on from its log")]
+    ListenerClosed,
+    /// Standard output is gone.
+    #[error("nobody reads this server's events any more")]
+    NobodyListens,
+    /// A bug.
+    #[error("internal: {0}; please report this")]
+    Internal(&'static str),
+}
+
+const HELLO_WAIT: Duration = Duration::from_secs(10);
+const CLOSE_WAIT: Duration = Duration::from_secs(10);

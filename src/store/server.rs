@@ -1,0 +1,208 @@
+//! The server's state folder.
+//!
+//! ```text
+//! state/log.veil                 entries: u32 LE length, bytes; appended and made durable one by one
+//! state/models/<digest>.f32      every model a plan or a sum names
+//! state/vectors/R-A/U-K.bin      masked vectors of round R, attempt A: client U, cluster K
+//! ```
+
+use super::{StoreError, model_bytes, model_from_bytes, write_atomic};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use veilsum_attestation::statement::{Entry, Kind, Plan, Sums};
+use veilsum_attestation::{Log, model_digest};
+use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, RoundId, wire};
+
+/// The server's state on disk.
+#[derive(Debug)]
+pub struct ServerStore {
+    folder: PathBuf,
+    log: File,
+}
+
+/// Where a server stands when it starts.
+#[derive(Debug)]
+pub struct Resume {
+    /// The log so far.
+    pub log: Log,
+    /// The next round.
+    pub round: RoundId,
+    /// The next attempt at it.
+    pub attempt: Attempt,
+    /// The current model of each cluster whose sum was ever opened.
+    pub models: BTreeMap<ClusterId, Arc<[f32]>>,
+}
+
+impl ServerStore {
+    /// Opens the folder: a new one begins with the genesis entries; an old one must begin with the same.
+    ///
+    /// # Errors
+    /// [`StoreError`], also for a log of another federation or a damaged one.
+    pub fn open(folder: &Path, genesis: &[Vec<u8>]) -> Result<(Self, Resume), StoreError> {
+        for sub in ["models", "vectors"] {
+            let path = folder.join(sub);
+            fs::create_dir_all(&path).map_err(|error| StoreError::new("make", &path, error))?;
+        }
+        let path = folder.join("log.veil");
+        let mut entries = match fs::read(&path) {
+            Ok(bytes) => read_entries(&bytes).ok_or_else(|| StoreError::damaged(&path, "the log is cut short"))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(StoreError::new("read", &path, error)),
+        };
+        let fault = |doing| {
+            let path = path.clone();
+            move |error| StoreError::new(doing, &path, error)
+        };
+        let log = OpenOptions::new().create(true).append(true).open(&path).map_err(fault("open"))?;
+        let mut store = Self { folder: folder.to_path_buf(), log };
+        if entries.is_empty() {
+            for entry in genesis {
+                store.append(entry)?;
+            }
+            entries = genesis.to_vec();
+        } else if entries.get(..genesis.len()) != Some(genesis) {
+            return Err(StoreError::damaged(&path, "it belongs to another policy; use another state folder"));
+        }
+        let resume = store.resume(Log::from_entries(entries), &path)?;
+        Ok((store, resume))
+    }
+
+    /// Appends an entry and makes it durable before returning.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the entry must not be acted on then.
+    pub fn append(&mut self, entry: &[u8]) -> Result<(), StoreError> {
+        let path = self.folder.join("log.veil");
+        let mut bytes = u32::try_from(entry.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
+        bytes.extend_from_slice(entry);
+        self.log
+            .write_all(&bytes)
+            .and_then(|()| self.log.sync_data())
+            .map_err(|error| StoreError::new("append to", &path, error))
+    }
+
+    /// Keeps a model under its digest.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn keep_model(&self, model: &[f32]) -> Result<Digest, StoreError> {
+        let digest = model_digest(model);
+        let path = self.model_path(&digest);
+        if !path.exists() {
+            write_atomic(&path, &model_bytes(model))?;
+        }
+        Ok(digest)
+    }
+
+    /// The model of that digest.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it is not there or damaged.
+    pub fn model(&self, digest: &Digest) -> Result<Arc<[f32]>, StoreError> {
+        let path = self.model_path(digest);
+        let bytes = fs::read(&path).map_err(|error| StoreError::new("read", &path, error))?;
+        match model_from_bytes(&bytes) {
+            Some(model) if model_digest(&model) == *digest => Ok(Arc::from(model)),
+            _ => Err(StoreError::damaged(&path, "it is not the model of its name")),
+        }
+    }
+
+    /// Keeps a masked vector for the audit.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn keep_vector(
+        &self,
+        round: RoundId,
+        attempt: Attempt,
+        client: ClientId,
+        cluster: ClusterId,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
+        write_atomic(&self.vector_path(round, attempt, client, cluster), bytes)
+    }
+
+    /// A masked vector.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it is not there.
+    pub fn vector(
+        &self,
+        round: RoundId,
+        attempt: Attempt,
+        client: ClientId,
+        cluster: ClusterId,
+    ) -> Result<Vec<u8>, StoreError> {
+        let path = self.vector_path(round, attempt, client, cluster);
+        fs::read(&path).map_err(|error| StoreError::new("read", &path, error))
+    }
+
+    /// Throws the masked vectors of an aborted attempt away: nothing of it may be exported.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn forget_vectors(&self, round: RoundId, attempt: Attempt) -> Result<(), StoreError> {
+        let path = self.vector_folder(round, attempt);
+        match fs::remove_dir_all(&path) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(StoreError::new("remove", &path, error)),
+        }
+    }
+
+    fn model_path(&self, digest: &Digest) -> PathBuf {
+        self.folder.join(format!("models/{digest}.f32"))
+    }
+
+    fn vector_folder(&self, round: RoundId, attempt: Attempt) -> PathBuf {
+        self.folder.join(format!("vectors/{:06}-{}", round.0, attempt.0))
+    }
+
+    fn vector_path(&self, round: RoundId, attempt: Attempt, client: ClientId, cluster: ClusterId) -> PathBuf {
+        self.vector_folder(round, attempt).join(format!("{:04}-{}.bin", client.0, cluster.0))
+    }
+
+    /// Replays the log: the next round is the one after the last that was published.
+    fn resume(&self, log: Log, path: &Path) -> Result<Resume, StoreError> {
+        let damaged = || StoreError::damaged(path, "it holds an entry that cannot be read");
+        let mut planned: Option<(RoundId, Attempt)> = None;
+        let mut next = (RoundId(1), Attempt(0));
+        let mut models = BTreeMap::new();
+        for bytes in log.entries() {
+            let entry: Entry = wire::decode(bytes).map_err(|_| damaged())?;
+            match entry.kind {
+                Kind::Plan => {
+                    let plan: Plan = wire::decode(&entry.body).map_err(|_| damaged())?;
+                    planned = Some((plan.round, plan.attempt));
+                    next = (plan.round, Attempt(plan.attempt.0.saturating_add(1)));
+                }
+                Kind::Sums => {
+                    let sums: Sums = wire::decode(&entry.body).map_err(|_| damaged())?;
+                    let (round, _) = planned.ok_or_else(damaged)?;
+                    next = (RoundId(round.0.saturating_add(1)), Attempt(0));
+                    models.extend(sums.results.iter().map(|result| (result.cluster, result.model)));
+                }
+                _ => {}
+            }
+        }
+        let models = models
+            .into_iter()
+            .map(|(cluster, digest)| Ok((cluster, self.model(&digest)?)))
+            .collect::<Result<_, StoreError>>()?;
+        Ok(Resume { log, round: next.0, attempt: next.1, models })
+    }
+}
+
+fn read_entries(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut entries = Vec::new();
+    while !bytes.is_empty() {
+        let (length, rest) = bytes.split_first_chunk::<4>()?;
+        let (entry, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        entries.push(entry.to_vec());
+        bytes = rest;
+    }
+    Some(entries)
+}
