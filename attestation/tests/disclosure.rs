@@ -21,7 +21,7 @@ use veilsum_attestation::disclosure::{
 
 #[path = "disclosure/plan.rs"]
 mod plan;
-use plan::{Plan, below, dense, permutation, soft};
+use plan::{Plan, below, dense, determinant_is_the_prime, permutation, soft};
 
 #[test]
 fn agrees_with_full_enumeration() {
@@ -303,6 +303,28 @@ fn a_chain_longer_than_the_faithful_order_is_decided() {
     };
     assert_eq!(exposure.clients, [0, 1]);
     assert!(exposure.verify(&matrix, &orgs));
+}
+
+#[test]
+fn a_plan_built_against_the_prime_is_not_safe() {
+    // The determinant is the prime, so the 92 sums look dependent modulo it: there every combination covers
+    // two clients, while over the integers each client can be isolated.
+    let members = determinant_is_the_prime();
+    let matrix = Membership::from_members(92, &members).unwrap();
+    let orgs: Vec<u32> = (0..93).collect();
+    let verdict = check(&matrix, &orgs[..92], &rule(2, 1));
+    assert_eq!(verdict, Verdict::Undecided(Undecided::Arithmetic));
+    let release = release_set(&matrix, &orgs[..92], &rule(2, 1), 1);
+    assert!(release.verdict.is_safe() && !release.withheld.is_empty());
+    // With one more client the rank is right, and wrong again once that client is deleted: what is then found
+    // does not hold over the integers and must not be reported.
+    let mut members = members;
+    members[91].push(92);
+    let matrix = Membership::from_members(93, &members).unwrap();
+    match check(&matrix, &orgs, &rule(2, 1)) {
+        Verdict::Exposed(exposure) => assert!(exposure.verify(&matrix, &orgs)),
+        other => assert_eq!(other, Verdict::Undecided(Undecided::Arithmetic)),
+    }
 }
 
 #[test]

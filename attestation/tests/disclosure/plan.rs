@@ -183,3 +183,46 @@ pub(crate) fn dense(n: usize, k: usize, seed: u64) -> Membership {
     )
     .unwrap()
 }
+
+/// Clusters whose 92 by 92 matrix has determinant 2^61 - 1. With ones above the diagonal the leading minors obey
+/// `d(i) = sum over j <= i of (-1)^(i-j) h(i, j) d(j - 1)`, so ones at even distances make them Fibonacci
+/// numbers, and in the last row any number can be put together from these with alternating signs.
+pub(crate) fn determinant_is_the_prime() -> Vec<Vec<usize>> {
+    let n = 92;
+    let mut members: Vec<Vec<usize>> = (0..n)
+        .map(|row| {
+            (0..=row)
+                .filter(|column| (row - column) % 2 == 0)
+                .chain([row + 1])
+                .collect()
+        })
+        .collect();
+    let mut minors = vec![1_i128];
+    for row in 0..n - 1 {
+        minors.push(
+            (0..=row)
+                .filter(|column| (row - column) % 2 == 0)
+                .map(|column| minors[column])
+                .sum(),
+        );
+    }
+    let term = |column: usize| {
+        if (n - 1 - column) % 2 == 0 {
+            minors[column]
+        } else {
+            -minors[column]
+        }
+    };
+    let mut left = (1_i128 << 61) - 1;
+    members[n - 1].clear();
+    for column in (0..n).rev() {
+        let lowest: i128 = (0..column).map(term).filter(|term| *term < 0).sum();
+        let highest: i128 = (0..column).map(term).filter(|term| *term > 0).sum();
+        if !(lowest..=highest).contains(&left) {
+            left -= term(column);
+            members[n - 1].push(column);
+        }
+    }
+    assert_eq!(left, 0);
+    members
+}
