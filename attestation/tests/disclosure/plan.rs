@@ -192,7 +192,7 @@ pub(crate) fn determinant_is_the_prime() -> Vec<Vec<usize>> {
     let mut members: Vec<Vec<usize>> = (0..n)
         .map(|row| {
             (0..=row)
-                .filter(|column| (row - column) % 2 == 0)
+                .filter(|column| (row - column).is_multiple_of(2))
                 .chain([row + 1])
                 .collect()
         })
@@ -201,13 +201,13 @@ pub(crate) fn determinant_is_the_prime() -> Vec<Vec<usize>> {
     for row in 0..n - 1 {
         minors.push(
             (0..=row)
-                .filter(|column| (row - column) % 2 == 0)
+                .filter(|column| (row - column).is_multiple_of(2))
                 .map(|column| minors[column])
                 .sum(),
         );
     }
     let term = |column: usize| {
-        if (n - 1 - column) % 2 == 0 {
+        if (n - 1 - column).is_multiple_of(2) {
             minors[column]
         } else {
             -minors[column]
