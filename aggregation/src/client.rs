@@ -12,13 +12,13 @@ mod share;
 mod unmask;
 
 use crate::Now;
-use crate::message::{Refused, ToClient, ToServer};
+use crate::message::{Refused, ToClient, ToServer, printable};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use veilsum_attestation::Head;
-use veilsum_attestation::statement::{Aborted, ClientSet, KeyBook, Party, Policy, Sums};
+use veilsum_attestation::statement::{Aborted, ClientSet, KeyBook, Party, Plan, Policy, Sums};
 use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, Identity, RoundId};
 
 /// Who a client is and what it signed up to. The same for all rounds.
@@ -242,10 +242,7 @@ impl<R: CryptoRng> Client<R> {
                 }),
             (ToClient::Aborted(entry), phase) => read_server::<Aborted>(member, &entry).map(|aborted| {
                 if Some((aborted.round, aborted.attempt)) == self.last {
-                    let reason = Refused {
-                        reason: aborted.reason.clone(),
-                    }
-                    .name();
+                    let reason = printable(&aborted.reason);
                     self.outputs.push_back(ClientOutput::Ended {
                         round: aborted.round,
                         reason,
@@ -255,10 +252,14 @@ impl<R: CryptoRng> Client<R> {
                     phase
                 }
             }),
-            (ToClient::Refused(refused), _) => {
-                self.phase = Phase::Idle;
-                return Err(Refusal::Ended(refused.name()));
+            (ToClient::Refused(refused), phase) => {
+                if Some((refused.round, refused.attempt)) == self.last {
+                    return Err(Refusal::Ended(refused.name()));
+                }
+                Ok(phase)
             }
+            // Out of the round, its remaining messages are for others.
+            (_, Phase::Idle) => return Ok(()),
             (message, _) => Err(Refusal::OutOfOrder {
                 got: name(&message),
                 waiting,
@@ -297,7 +298,9 @@ impl<R: CryptoRng> Client<R> {
     /// Leaves the round, for instance because training failed. The server is told the reason's name.
     pub fn leave(&mut self, reason: &str) {
         self.phase = Phase::Idle;
-        self.send(ToServer::Refuse(Refused::named(reason)));
+        if let Some((round, attempt)) = self.last {
+            self.send(ToServer::Refuse(Refused::named(round, attempt, reason)));
+        }
     }
 
     fn accept_plan(
@@ -305,7 +308,17 @@ impl<R: CryptoRng> Client<R> {
         member: &Membership,
         message: &crate::message::PlanMessage,
     ) -> Result<plan::Training, Refusal> {
-        let training = plan::Training::new(member, message, &self.head, self.last)?;
+        let training = match plan::Training::new(member, message, &self.head, self.last) {
+            Ok(training) => training,
+            Err(refusal) => {
+                // A refused plan is over for this client too: the server is told which one it was.
+                if let Ok(signed) = member.book.read::<Plan>(&message.entry, Party::Server) {
+                    let plan = signed.get().body();
+                    self.last = self.last.max(Some((plan.round, plan.attempt)));
+                }
+                return Err(refusal);
+            }
+        };
         self.last = Some(training.round());
         self.outputs.push_back(training.order());
         Ok(training)

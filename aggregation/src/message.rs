@@ -8,7 +8,7 @@ use veilsum_attestation::Head;
 use veilsum_attestation::statement::{ClientSet, Entry};
 use veilsum_crypto::chunk::CHUNK_BYTES;
 use veilsum_crypto::wire::{self, Wire};
-use veilsum_crypto::{BoundedVec, ClientId, ClusterId, Digest, WireError};
+use veilsum_crypto::{Attempt, BoundedVec, ClientId, ClusterId, Digest, RoundId, WireError};
 
 /// The bytes of one log entry.
 pub type EntryBytes = BoundedVec<u8, { Entry::MAX_LEN }>;
@@ -89,9 +89,14 @@ pub struct SealedBox {
     pub sealed: BoundedVec<u8, 4096>,
 }
 
-/// See [`ToServer::Chunk`].
+/// See [`ToServer::Chunk`]. It names its attempt because chunks travel on a channel of their own: those of an attempt that
+/// is over may still be on their way when the next has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
+    /// The round it belongs to.
+    pub round: RoundId,
+    /// The attempt at it.
+    pub attempt: Attempt,
     /// Which of the client's vectors.
     pub cluster: ClusterId,
     /// Which chunk of it.
@@ -103,6 +108,10 @@ pub struct Chunk {
 /// See [`ToServer::Refuse`] and [`ToClient::Refused`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
+    /// The round it is about.
+    pub round: RoundId,
+    /// The attempt at it.
+    pub attempt: Attempt,
     /// The reason's name, such as `PlanLeaks`.
     pub reason: BoundedVec<u8, 64>,
 }
@@ -110,8 +119,10 @@ pub struct Refused {
 impl Refused {
     /// A refusal of that name.
     #[must_use]
-    pub fn named(reason: &str) -> Self {
+    pub fn named(round: RoundId, attempt: Attempt, reason: &str) -> Self {
         Self {
+            round,
+            attempt,
             reason: BoundedVec::new(reason.bytes().take(64).collect()).unwrap_or_default(),
         }
     }
@@ -119,12 +130,18 @@ impl Refused {
     /// The name, with anything but letters and digits removed: it may reach a log.
     #[must_use]
     pub fn name(&self) -> String {
-        self.reason
-            .iter()
-            .filter(|byte| byte.is_ascii_alphanumeric())
-            .map(|byte| char::from(*byte))
-            .collect()
+        printable(&self.reason)
     }
+}
+
+/// A peer's name for a reason, with anything but letters and digits removed.
+#[must_use]
+pub fn printable(reason: &[u8]) -> String {
+    reason
+        .iter()
+        .filter(|byte| byte.is_ascii_alphanumeric())
+        .map(|byte| char::from(*byte))
+        .collect()
 }
 
 /// See [`ToClient::Plan`].
@@ -188,7 +205,7 @@ macro_rules! wire_kinds {
 wire_kinds! {
     Hello "hello" 40;
     Dealing "dealing" Entry::MAX_LEN + 8 + 16 + MAX_CLIENTS * 256;
-    Refused "refusal" 72;
+    Refused "refusal" 84;
     PlanMessage "plan message" Entry::MAX_LEN + 16 + 64 * 32;
     Roster "roster" MESSAGE_CAP;
     Inbox "inbox" MESSAGE_CAP;
@@ -213,6 +230,8 @@ impl ToServer {
             Self::Masked(entry) => (4, Channel::Bulk, encode_entry(entry)?),
             Self::Chunk(chunk) => {
                 let mut body = Vec::with_capacity(CHUNK_HEADER + chunk.bytes.len());
+                body.extend_from_slice(&chunk.round.0.to_le_bytes());
+                body.extend_from_slice(&chunk.attempt.0.to_le_bytes());
                 body.extend_from_slice(&chunk.cluster.0.to_le_bytes());
                 body.extend_from_slice(&chunk.index.to_le_bytes());
                 body.extend_from_slice(&chunk.bytes);
@@ -241,10 +260,23 @@ impl ToServer {
                 if bytes.len() > CHUNK_BYTES {
                     return Err(MessageError::Chunk(body.len()));
                 }
-                let [c0, c1, index @ ..] = *header;
+                let (round, rest) = header
+                    .split_first_chunk::<8>()
+                    .ok_or(MessageError::Chunk(body.len()))?;
+                let (attempt, rest) = rest
+                    .split_first_chunk::<4>()
+                    .ok_or(MessageError::Chunk(body.len()))?;
+                let (cluster, rest) = rest
+                    .split_first_chunk::<2>()
+                    .ok_or(MessageError::Chunk(body.len()))?;
+                let (index, _) = rest
+                    .split_first_chunk::<4>()
+                    .ok_or(MessageError::Chunk(body.len()))?;
                 Self::Chunk(Chunk {
-                    cluster: ClusterId(u16::from_le_bytes([c0, c1])),
-                    index: u32::from_le_bytes(index),
+                    round: RoundId(u64::from_le_bytes(*round)),
+                    attempt: Attempt(u32::from_le_bytes(*attempt)),
+                    cluster: ClusterId(u16::from_le_bytes(*cluster)),
+                    index: u32::from_le_bytes(*index),
                     bytes: bytes.to_vec(),
                 })
             }
@@ -321,7 +353,7 @@ pub enum MessageError {
 pub const MESSAGE_CAP: usize = 16 << 20;
 
 const MAX_CLIENTS: usize = 4096;
-const CHUNK_HEADER: usize = 6;
+const CHUNK_HEADER: usize = 18;
 
 #[cfg(test)]
 mod tests {
@@ -347,13 +379,15 @@ mod tests {
             }),
             ToServer::Masked(entry(b"m")),
             ToServer::Chunk(Chunk {
+                round: RoundId(7),
+                attempt: Attempt(1),
                 cluster: ClusterId(2),
                 index: 70_000,
                 bytes: vec![9; 100],
             }),
             ToServer::Agree(entry(b"a")),
             ToServer::Reveal(entry(b"r")),
-            ToServer::Refuse(Refused::named("PlanLeaks")),
+            ToServer::Refuse(Refused::named(RoundId(7), Attempt(1), "PlanLeaks")),
         ] {
             let (kind, _, body) = message.encode().unwrap();
             assert_eq!(ToServer::decode(kind, &body).unwrap(), message);
@@ -379,7 +413,7 @@ mod tests {
             }),
             ToClient::Published(entry(b"s")),
             ToClient::Aborted(entry(b"a")),
-            ToClient::Refused(Refused::named("Late")),
+            ToClient::Refused(Refused::named(RoundId(7), Attempt(1), "Late")),
         ] {
             let (kind, _, body) = message.encode().unwrap();
             assert_eq!(ToClient::decode(kind, &body).unwrap(), message);
@@ -388,7 +422,10 @@ mod tests {
 
     #[test]
     fn a_reason_from_a_peer_is_safe_to_print() {
-        assert_eq!(Refused::named("Late\u{1b}[2J\n").name(), "Late2J");
+        assert_eq!(
+            Refused::named(RoundId(7), Attempt(1), "Late\u{1b}[2J\n").name(),
+            "Late2J"
+        );
     }
 
     proptest! {

@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use veilsum_attestation::release::{PlanLeak, check_plan};
 use veilsum_attestation::statement::{
-    Aborted, Agree, ClientSet, ClusterPlan, KeyBook, Keys, Party, Phase as PhaseName, Plan, Policy, Signed,
-    Statement, Sums,
+    Aborted, Agree, ClientSet, ClusterPlan, KeyBook, Keys, Masked, Party, Phase as PhaseName, Plan, Policy,
+    Signed, Statement, Sums,
 };
 use veilsum_attestation::{Head, Log, model_digest};
 use veilsum_crypto::{Attempt, BoundedVec, ClientId, ClusterId, Digest, Identity, RoundId, WireError};
@@ -95,7 +95,7 @@ pub enum ServerOutput {
         /// Clients that are waited for.
         want: usize,
     },
-    /// The round is over and its sums are open.
+    /// The sums are open. Comes before the `sums` entry is recorded, so that the models are stored first.
     Done(Outcome),
     /// The round is over and nothing was opened.
     Aborted(Abort),
@@ -254,22 +254,41 @@ impl<R: CryptoRng> Server<R> {
         if self.is_over() {
             return;
         }
-        if let ToServer::Refuse(reason) = message {
-            self.core.present.remove(&from);
-            self.phase.forget(from);
-            self.core
-                .outputs
-                .push_back(ServerOutput::Refused(from, Refusal::Ended(reason.name())));
-        } else if !self.core.present.contains(&from) {
-            self.core.refuse(from, Refusal::NotInvited(from));
-            return;
-        } else if let Err(refusal) = self.phase.accept(&mut self.core, from, message) {
-            // A late upload is recorded by digest only; whatever else does not hold ends this client's part.
-            if !matches!(refusal, Refusal::AlreadyAnswered) {
+        match message {
+            // What belongs to an attempt that is over says nothing about this one.
+            message if self.core.is_stale(&message, self.phase()) => return,
+            ToServer::Refuse(reason) => {
                 self.core.present.remove(&from);
                 self.phase.forget(from);
+                self.core
+                    .outputs
+                    .push_back(ServerOutput::Refused(from, Refusal::Ended(reason.name())));
             }
-            self.core.refuse(from, refusal);
+            // Chunks follow a statement that was refused already.
+            ToServer::Chunk(_) if !self.core.present.contains(&from) => return,
+            message if !self.core.present.contains(&from) => {
+                if let ToServer::Masked(entry) = &message {
+                    self.core.record_late(from, entry);
+                }
+                let invited = self.core.plan.invited().contains(&from);
+                let refusal = if invited {
+                    Refusal::Late
+                } else {
+                    Refusal::NotInvited(from)
+                };
+                self.core.refuse(from, refusal);
+                return;
+            }
+            message => {
+                if let Err(refusal) = self.phase.accept(&mut self.core, from, message) {
+                    // A second answer changes nothing; whatever else does not hold ends this client's part.
+                    if !matches!(refusal, Refusal::AlreadyAnswered) {
+                        self.core.present.remove(&from);
+                        self.phase.forget(from);
+                    }
+                    self.core.refuse(from, refusal);
+                }
+            }
         }
         self.advance(now);
     }
@@ -369,10 +388,8 @@ impl Phase {
             (Self::Collect(phase), ToServer::Chunk(chunk)) => phase.accept_chunk(core, from, chunk),
             (Self::Agree(phase), ToServer::Agree(entry)) => phase.accept(core, from, &entry),
             (Self::Unmask(phase), ToServer::Reveal(entry)) => phase.accept(core, from, &entry),
-            (Self::Agree(_) | Self::Unmask(_) | Self::Over, ToServer::Masked(entry)) => {
-                core.record_late(from, &entry);
-                Err(Refusal::Late)
-            }
+            // The t-th reveal ended the phase while this one was on its way.
+            (Self::Over, ToServer::Reveal(_)) => Ok(()),
             (_, message) => Err(Refusal::OutOfOrder {
                 got: kind(&message),
                 waiting: "in another phase",
@@ -433,7 +450,8 @@ impl<R: CryptoRng> Core<R> {
     }
 
     fn refuse(&mut self, client: ClientId, refusal: Refusal) {
-        self.send(client, ToClient::Refused(Refused::named(refusal.name())));
+        let refused = Refused::named(self.plan.round, self.plan.attempt, refusal.name());
+        self.send(client, ToClient::Refused(refused));
         self.outputs.push_back(ServerOutput::Refused(client, refusal));
     }
 
@@ -471,6 +489,21 @@ impl<R: CryptoRng> Core<R> {
             .book
             .read::<S>(entry, Party::Client(from))?
             .into_inner())
+    }
+
+    /// Whether a message belongs to an attempt that is over. A client cannot be ahead of the server, so a message of a
+    /// later phase is an old one.
+    fn is_stale(&self, message: &ToServer, phase: PhaseName) -> bool {
+        let belongs = match message {
+            ToServer::Chunk(chunk) => (chunk.round, chunk.attempt) == (self.plan.round, self.plan.attempt),
+            ToServer::Refuse(refused) => {
+                (refused.round, refused.attempt) == (self.plan.round, self.plan.attempt)
+            }
+            ToServer::Masked(entry) => Signed::<Masked>::parse(entry)
+                .map_or(true, |signed| signed.peek().body().plan == self.plan_leaf),
+            _ => true,
+        };
+        !belongs || of_phase(message).is_some_and(|of| of > phase)
     }
 
     /// A client that signed a head holds it, whether or not the message is still of use.
@@ -522,11 +555,12 @@ impl<R: CryptoRng> Core<R> {
 
     fn publish(&mut self, sums: Sums, outcome: Outcome) -> Result<(), Abort> {
         let signed = self.sign(sums)?;
+        // The models are stored before the log says that they exist: a crash in between loses a round, not a model.
+        self.outputs.push_back(ServerOutput::Done(outcome));
         let entry = self.record(&signed)?;
         for client in self.plan.invited().iter() {
             self.send(*client, ToClient::Published(entry.clone()));
         }
-        self.outputs.push_back(ServerOutput::Done(outcome));
         Ok(())
     }
 }
@@ -596,6 +630,18 @@ fn plan<R: CryptoRng>(
         setup.book.federation(),
         rng,
     )?)
+}
+
+/// The phase in which a message is sent.
+fn of_phase(message: &ToServer) -> Option<PhaseName> {
+    match message {
+        ToServer::Hello(_) | ToServer::Refuse(_) => None,
+        ToServer::Keys(_) => Some(PhaseName::Advertise),
+        ToServer::Shares(_) => Some(PhaseName::Share),
+        ToServer::Masked(_) | ToServer::Chunk(_) => Some(PhaseName::Mask),
+        ToServer::Agree(_) => Some(PhaseName::Agree),
+        ToServer::Reveal(_) => Some(PhaseName::Unmask),
+    }
 }
 
 fn kind(message: &ToServer) -> &'static str {

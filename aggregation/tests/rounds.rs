@@ -253,3 +253,23 @@ fn rounds_follow_each_other_on_one_log_and_a_lost_client_comes_back() {
     }
     assert!(world.client_errors.is_empty(), "{:?}", world.client_errors);
 }
+
+#[test]
+fn what_is_still_on_its_way_does_not_spoil_the_next_round() {
+    // The next round begins the moment the t-th reveal is in: late reveals, and whatever else, are still in flight.
+    let mut world = World::new(two_clusters(), 21);
+    let mut log = world.genesis_log();
+    for round in 1..=20u64 {
+        world.outcome = None;
+        world.start(log, round).unwrap();
+        while world.outcome.is_none() && world.step() {}
+        world.assert_exact();
+        let outcome = world.outcome.clone().unwrap();
+        assert_eq!(outcome.survivors.len(), 8, "round {round}: {:?}", world.refusals);
+        for opened in outcome.opened {
+            world.models[usize::from(opened.cluster.0)] = opened.model;
+        }
+        log = world.log();
+    }
+    assert!(world.refusals.is_empty() && world.client_errors.is_empty());
+}

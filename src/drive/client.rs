@@ -88,7 +88,7 @@ struct Driver<'a> {
     /// The last round that is over for this client, one way or the other.
     over: RoundId,
     base: LinkStats,
-    /// Counts connections: work begun on an earlier one is not sent on a later one.
+    /// Counts rounds begun and ended: work begun for one is never sent in another.
     generation: u64,
 }
 
@@ -109,7 +109,10 @@ impl Driver<'_> {
                     lost_since = None;
                     wait = FIRST_WAIT;
                     let addr = self.plan.addr.clone();
-                    self.emit(&ClientEvent::Joined { client: self.plan.member.me.0, addr })?;
+                    self.emit(&ClientEvent::Joined {
+                        client: self.plan.member.me.0,
+                        addr,
+                    })?;
                     self.connected(link).await?
                 }
                 Err(error) if !error.retry() => return Err(JoinError::Transport(error)),
@@ -128,7 +131,10 @@ impl Driver<'_> {
             };
             let since = *lost_since.get_or_insert_with(Instant::now);
             if since.elapsed() >= self.plan.give_up_after {
-                return Err(JoinError::ServerLost { seconds: self.plan.give_up_after.as_secs(), reason });
+                return Err(JoinError::ServerLost {
+                    seconds: self.plan.give_up_after.as_secs(),
+                    reason,
+                });
             }
             let retry_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             self.emit(&ClientEvent::Disconnected { reason, retry_ms })?;
@@ -142,7 +148,9 @@ impl Driver<'_> {
         let meter = link.meter();
         let (mut sender, mut receiver) = link.split();
         self.base = meter.stats();
-        let hello = ToServer::Hello(Hello { head: self.machine.head() });
+        let hello = ToServer::Hello(Hello {
+            head: self.machine.head(),
+        });
         if let Err(error) = sender.send(frame(hello.encode()?)).await {
             return Ok(Ended::Lost(error));
         }
@@ -181,8 +189,13 @@ impl Driver<'_> {
             let bytes = chunk_bytes(&output);
             match output {
                 ClientOutput::Send(message) => {
-                    if bytes > 0 && self.plan.stall_upload_in_round == Some(self.round.0) && sent * 2 >= total {
-                        self.emit(&ClientEvent::Stalled { round: self.round.0, sent_bytes: sent, total_bytes: total })?;
+                    if bytes > 0 && self.plan.stall_upload_in_round == Some(self.round.0) && sent * 2 >= total
+                    {
+                        self.emit(&ClientEvent::Stalled {
+                            round: self.round.0,
+                            sent_bytes: sent,
+                            total_bytes: total,
+                        })?;
                         std::future::pending::<()>().await;
                     }
                     if let Err(error) = sender.send(frame(message.encode()?)).await {
@@ -190,18 +203,30 @@ impl Driver<'_> {
                     }
                     if bytes > 0 {
                         sent += bytes;
-                        self.emit(&ClientEvent::Upload { round: self.round.0, sent_bytes: sent, total_bytes: total })?;
+                        self.emit(&ClientEvent::Upload {
+                            round: self.round.0,
+                            sent_bytes: sent,
+                            total_bytes: total,
+                        })?;
                     }
                 }
                 ClientOutput::Train { round, clusters } => {
                     self.round = round;
+                    self.generation += 1;
                     self.wanted = Some((round, clusters));
                 }
                 ClientOutput::Keep(head) => self.store.keep(head)?,
                 ClientOutput::Progress { doing } => {
-                    self.emit(&ClientEvent::Phase { round: self.round.0, doing: doing.to_owned() })?;
+                    self.emit(&ClientEvent::Phase {
+                        round: self.round.0,
+                        doing: doing.to_owned(),
+                    })?;
                 }
-                ClientOutput::Done { round, models, withheld } => {
+                ClientOutput::Done {
+                    round,
+                    models,
+                    withheld,
+                } => {
                     self.over = round;
                     let stats = meter.stats();
                     self.emit(&ClientEvent::RoundDone {
@@ -212,7 +237,11 @@ impl Driver<'_> {
                         bytes_received: stats.received_bytes.saturating_sub(self.base.received_bytes),
                     })?;
                     self.base = stats;
-                    self.announced.extend(models.into_iter().map(|(cluster, digest)| (cluster, (round, digest))));
+                    self.announced.extend(
+                        models
+                            .into_iter()
+                            .map(|(cluster, digest)| (cluster, (round, digest))),
+                    );
                     self.score_announced();
                 }
                 ClientOutput::Ended { round, reason } => self.round_ended(round, reason)?,
@@ -223,7 +252,11 @@ impl Driver<'_> {
 
     fn received(&mut self, frame: &veilsum_transport::Frame) -> Result<(), JoinError> {
         if frame.kind == model::MODEL_PART {
-            if self.shelf.take(&frame.body, self.plan.member.policy.update.entries)?.is_some() {
+            if self
+                .shelf
+                .take(&frame.body, self.plan.member.policy.update.entries)?
+                .is_some()
+            {
                 self.score_announced();
             }
             return Ok(());
@@ -238,8 +271,13 @@ impl Driver<'_> {
 
     fn round_ended(&mut self, round: RoundId, reason: String) -> Result<(), JoinError> {
         self.over = self.over.max(round);
+        self.generation += 1;
         self.wanted = None;
-        self.emit(&ClientEvent::RoundEnded { round: round.0, reason })
+        self.queue.retain(|job| matches!(job, Job::Score { .. }));
+        self.emit(&ClientEvent::RoundEnded {
+            round: round.0,
+            reason,
+        })
     }
 
     /// Begins the next job, if the learner is free.
@@ -247,7 +285,9 @@ impl Driver<'_> {
         if let Some((round, clusters)) = &self.wanted {
             let models: Option<Vec<_>> = clusters
                 .iter()
-                .map(|(cluster, digest)| Some((*cluster, *digest, self.shelf.get(*cluster, digest)?.to_vec())))
+                .map(|(cluster, digest)| {
+                    Some((*cluster, *digest, self.shelf.get(*cluster, digest)?.to_vec()))
+                })
                 .collect();
             if let Some(models) = models {
                 let round = *round;
@@ -257,10 +297,18 @@ impl Driver<'_> {
                     if self.scored.get(cluster) != Some(digest) {
                         self.scored.insert(*cluster, *digest);
                         let before = RoundId(round.0.saturating_sub(1));
-                        self.queue.push_back(Job::Score { round: before, cluster: *cluster, model: model.clone() });
+                        self.queue.push_back(Job::Score {
+                            round: before,
+                            cluster: *cluster,
+                            model: model.clone(),
+                        });
                     }
                 }
-                self.queue.push_back(Job::Train { round, generation: self.generation, models });
+                self.queue.push_back(Job::Train {
+                    round,
+                    generation: self.generation,
+                    models,
+                });
             }
         }
         if self.running.is_none()
@@ -283,7 +331,11 @@ impl Driver<'_> {
 
     fn worked(&mut self, result: JobResult) -> Result<(), JoinError> {
         match result {
-            JobResult::Scored { round, cluster, evaluation: Ok(Some(score)) } => {
+            JobResult::Scored {
+                round,
+                cluster,
+                evaluation: Ok(Some(score)),
+            } => {
                 let path = self.store.example_path(round.0, cluster.0);
                 let example = match score.example {
                     Some(picture) => {
@@ -301,11 +353,24 @@ impl Driver<'_> {
                     example,
                 })
             }
-            JobResult::Scored { evaluation: Ok(None), .. } => Ok(()),
-            JobResult::Scored { evaluation: Err(error), .. } => Err(JoinError::Work(error)),
+            JobResult::Scored {
+                evaluation: Ok(None), ..
+            } => Ok(()),
+            JobResult::Scored {
+                evaluation: Err(error),
+                ..
+            } => Err(JoinError::Work(error)),
             JobResult::Trained { generation, .. } if generation != self.generation => Ok(()),
-            JobResult::Trained { round, outcome: Ok(trained), .. } => self.trained(round, &trained),
-            JobResult::Trained { round, outcome: Err(error), .. } => {
+            JobResult::Trained {
+                round,
+                outcome: Ok(trained),
+                ..
+            } => self.trained(round, &trained),
+            JobResult::Trained {
+                round,
+                outcome: Err(error),
+                ..
+            } => {
                 self.machine.leave("TrainingFailed");
                 self.round_ended(round, format!("TrainingFailed: {error}"))
             }
@@ -335,13 +400,19 @@ impl Driver<'_> {
             .announced
             .iter()
             .filter_map(|(cluster, (round, digest))| {
-                self.shelf.get(*cluster, digest).map(|model| (*cluster, *round, *digest, model.to_vec()))
+                self.shelf
+                    .get(*cluster, digest)
+                    .map(|model| (*cluster, *round, *digest, model.to_vec()))
             })
             .collect();
         for (cluster, round, digest, model) in here {
             self.announced.remove(&cluster);
             self.scored.insert(cluster, digest);
-            self.queue.push_back(Job::Score { round, cluster, model });
+            self.queue.push_back(Job::Score {
+                round,
+                cluster,
+                model,
+            });
         }
     }
 
@@ -369,14 +440,20 @@ impl Driver<'_> {
     }
 
     fn emit(&mut self, event: &ClientEvent) -> Result<(), JoinError> {
-        self.sink.emit(self.clock.now().0, event).map_err(|_| JoinError::NobodyListens)
+        self.sink
+            .emit(self.clock.now().0, event)
+            .map_err(|_| JoinError::NobodyListens)
     }
 }
 
 /// The result of the running job; never, while none runs.
-async fn next_result(running: &mut Option<JoinHandle<(Work, JobResult)>>) -> Result<(Work, JobResult), JoinError> {
+async fn next_result(
+    running: &mut Option<JoinHandle<(Work, JobResult)>>,
+) -> Result<(Work, JobResult), JoinError> {
     match running {
-        Some(handle) => handle.await.map_err(|_| JoinError::Internal("the learner panicked")),
+        Some(handle) => handle
+            .await
+            .map_err(|_| JoinError::Internal("the learner panicked")),
         None => std::future::pending().await,
     }
 }

@@ -45,7 +45,9 @@ impl Shelf {
         let [c0, c1, rest @ ..] = *header;
         let cluster = ClusterId(u16::from_le_bytes([c0, c1]));
         let (numbers, _) = rest.as_chunks::<8>();
-        let [total, offset] = *numbers else { return Err(ModelError::Short) };
+        let [total, offset] = *numbers else {
+            return Err(ModelError::Short);
+        };
         let (total, offset) = (u64::from_le_bytes(total), u64::from_le_bytes(offset));
         if Some(total) != entries.checked_mul(4) {
             return Err(ModelError::Size { got: total, entries });
@@ -71,7 +73,10 @@ impl Shelf {
     /// The model of a cluster, if it is held and has that digest.
     #[must_use]
     pub fn get(&self, cluster: ClusterId, digest: &Digest) -> Option<&[f32]> {
-        self.whole.get(&cluster).filter(|(own, _)| own == digest).map(|(_, model)| model.as_slice())
+        self.whole
+            .get(&cluster)
+            .filter(|(own, _)| own == digest)
+            .map(|(_, model)| model.as_slice())
     }
 }
 
@@ -110,9 +115,18 @@ mod tests {
         assert_eq!(shelf.take(&frames[1].body, 40_000), Ok(None));
         assert_eq!(shelf.take(&frames[1].body, 40_000), Err(ModelError::Order));
         assert_eq!(shelf.take(&frames[2].body, 40_000), Ok(Some(ClusterId(3))));
-        assert_eq!(shelf.get(ClusterId(3), &model_digest(&model)), Some(model.as_slice()));
+        assert_eq!(
+            shelf.get(ClusterId(3), &model_digest(&model)),
+            Some(model.as_slice())
+        );
         assert_eq!(shelf.get(ClusterId(3), &Digest([0; 32])), None);
-        assert_eq!(shelf.take(&frames[0].body, 39_999), Err(ModelError::Size { got: 160_000, entries: 39_999 }));
+        assert_eq!(
+            shelf.take(&frames[0].body, 39_999),
+            Err(ModelError::Size {
+                got: 160_000,
+                entries: 39_999
+            })
+        );
         assert_eq!(shelf.take(&[0; 17], 40_000), Err(ModelError::Short));
     }
 }

@@ -90,9 +90,20 @@ pub async fn serve<L: Listener>(
 /// What link tasks tell the driver.
 enum Event {
     /// A client said hello.
-    Hello { link: u64, client: ClientId, head: Head, out: mpsc::UnboundedSender<Outgoing>, meter: Meter, writer: JoinHandle<()> },
+    Hello {
+        link: u64,
+        client: ClientId,
+        head: Head,
+        out: mpsc::UnboundedSender<Outgoing>,
+        meter: Meter,
+        writer: JoinHandle<()>,
+    },
     /// A message came.
-    Message { link: u64, client: ClientId, message: ToServer },
+    Message {
+        link: u64,
+        client: ClientId,
+        message: ToServer,
+    },
     /// A link is gone.
     Gone { link: u64, client: ClientId },
 }
@@ -134,7 +145,12 @@ struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    async fn rounds(&mut self, mut log: Log, first: RoundId, mut attempt: Attempt) -> Result<Log, ServeError> {
+    async fn rounds(
+        &mut self,
+        mut log: Log,
+        first: RoundId,
+        mut attempt: Attempt,
+    ) -> Result<Log, ServeError> {
         let mut tried = 0;
         let mut round = first;
         while round.0 <= self.plan.setup.policy.rounds {
@@ -142,9 +158,19 @@ impl Driver<'_> {
             let request = RoundRequest {
                 round,
                 attempt,
-                clusters: self.plan.clusters.iter().cloned().zip(self.models.iter().cloned()).collect(),
+                clusters: self
+                    .plan
+                    .clusters
+                    .iter()
+                    .cloned()
+                    .zip(self.models.iter().cloned())
+                    .collect(),
                 graph_seed: self.draw(),
-                present: self.links.keys().map(|client| (*client, self.head_of(*client))).collect(),
+                present: self
+                    .links
+                    .keys()
+                    .map(|client| (*client, self.head_of(*client)))
+                    .collect(),
             };
             let (done, rest) = self.attempt(log, request).await?;
             log = rest;
@@ -167,7 +193,11 @@ impl Driver<'_> {
                     tried += 1;
                     let hopeless = matches!(abort, Abort::PlanLeaks { .. } | Abort::BadPlan(_));
                     if hopeless || tried >= self.plan.attempts {
-                        return Err(ServeError::Round { round, attempts: tried, abort });
+                        return Err(ServeError::Round {
+                            round,
+                            attempts: tried,
+                            abort,
+                        });
                     }
                 }
             }
@@ -189,7 +219,12 @@ impl Driver<'_> {
                 }
                 Ok(None) => return Err(ServeError::ListenerClosed),
                 Err(_) if self.links.len() >= threshold => return Ok(()),
-                Err(_) => return Err(ServeError::TooFewClients { have: self.links.len(), need: threshold }),
+                Err(_) => {
+                    return Err(ServeError::TooFewClients {
+                        have: self.links.len(),
+                        need: threshold,
+                    });
+                }
             }
         }
     }
@@ -205,7 +240,11 @@ impl Driver<'_> {
         self.emit(&ServerEvent::Round {
             round: round.0,
             attempt: attempt.0,
-            clusters: request.clusters.iter().map(|(set, _)| numbers(set.iter())).collect(),
+            clusters: request
+                .clusters
+                .iter()
+                .map(|(set, _)| numbers(set.iter()))
+                .collect(),
         })?;
         let rng = ChaCha20Rng::from_seed(self.draw());
         let now = self.clock.now();
@@ -257,20 +296,33 @@ impl Driver<'_> {
             match output {
                 ServerOutput::Send(to, message) => {
                     if let Some(link) = self.links.get(&to) {
-                        let message = frame(message.encode().map_err(|_| ServeError::Internal("a message is too long"))?);
+                        let message = frame(
+                            message
+                                .encode()
+                                .map_err(|_| ServeError::Internal("a message is too long"))?,
+                        );
                         let _ = link.out.send(Outgoing::Frame(message));
                     }
                 }
                 ServerOutput::Record(entry) => self.store.append(&entry)?,
-                ServerOutput::Store { client, cluster, bytes } => {
+                ServerOutput::Store {
+                    client,
+                    cluster,
+                    bytes,
+                } => {
                     self.store.keep_vector(round, attempt, client, cluster, &bytes)?;
                 }
                 ServerOutput::Refused(client, refusal) => {
-                    self.emit(&ServerEvent::Refused { client: client.0, reason: refusal.to_string() })?;
+                    self.emit(&ServerEvent::Refused {
+                        client: client.0,
+                        reason: refusal.to_string(),
+                    })?;
                 }
                 ServerOutput::Progress { phase, have, want } => {
                     let now = self.clock.now();
-                    let left = server.poll_deadline().map_or(0, |deadline| deadline.0.saturating_sub(now.0));
+                    let left = server
+                        .poll_deadline()
+                        .map_or(0, |deadline| deadline.0.saturating_sub(now.0));
                     let traffic = self.traffic();
                     self.emit(&ServerEvent::Phase {
                         round: round.0,
@@ -302,19 +354,39 @@ impl Driver<'_> {
         }
         for (client, link) in &self.links {
             for opened in &outcome.opened {
-                if self.plan.clusters.get(usize::from(opened.cluster.0)).is_some_and(|set| set.contains(client)) {
-                    let _ = link.out.send(Outgoing::Model(opened.cluster, Arc::clone(&opened.model)));
+                if self
+                    .plan
+                    .clusters
+                    .get(usize::from(opened.cluster.0))
+                    .is_some_and(|set| set.contains(client))
+                {
+                    let _ = link
+                        .out
+                        .send(Outgoing::Model(opened.cluster, Arc::clone(&opened.model)));
                 }
             }
         }
-        let invited: ClientSet = self.plan.clusters.iter().flat_map(|set| set.iter().copied()).collect();
+        let invited: ClientSet = self
+            .plan
+            .clusters
+            .iter()
+            .flat_map(|set| set.iter().copied())
+            .collect();
         self.emit(&ServerEvent::RoundDone {
             round: outcome.round.0,
             attempt: attempt.0,
             survivors: numbers(outcome.survivors.iter()),
             dropped: numbers(invited.difference(&outcome.survivors)),
-            released: outcome.opened.iter().map(|opened| u32::from(opened.cluster.0)).collect(),
-            withheld: outcome.withheld.iter().map(|cluster| u32::from(cluster.0)).collect(),
+            released: outcome
+                .opened
+                .iter()
+                .map(|opened| u32::from(opened.cluster.0))
+                .collect(),
+            withheld: outcome
+                .withheld
+                .iter()
+                .map(|cluster| u32::from(cluster.0))
+                .collect(),
             weights: outcome
                 .opened
                 .iter()
@@ -327,16 +399,36 @@ impl Driver<'_> {
     /// Books a link event.
     fn take(&mut self, event: Event) -> Result<Step, ServeError> {
         match event {
-            Event::Hello { link, client, head, out, meter, writer } => {
+            Event::Hello {
+                link,
+                client,
+                head,
+                out,
+                meter,
+                writer,
+            } => {
                 // The newest connection is the client: an old one is a dead process the network has not given up on.
                 self.drop_link(client);
                 for (cluster, model) in (0u16..).map(ClusterId).zip(&self.models) {
-                    if self.plan.clusters.get(usize::from(cluster.0)).is_some_and(|set| set.contains(&client)) {
+                    if self
+                        .plan
+                        .clusters
+                        .get(usize::from(cluster.0))
+                        .is_some_and(|set| set.contains(&client))
+                    {
                         let _ = out.send(Outgoing::Model(cluster, Arc::clone(model)));
                     }
                 }
                 self.next_link = self.next_link.max(link);
-                self.links.insert(client, Connected { link, out, meter, writer });
+                self.links.insert(
+                    client,
+                    Connected {
+                        link,
+                        out,
+                        meter,
+                        writer,
+                    },
+                );
                 self.heads.insert(client, head);
                 self.emit(&ServerEvent::Connected {
                     client: client.0,
@@ -345,9 +437,17 @@ impl Driver<'_> {
                 })?;
                 Ok(Step::Joined(client))
             }
-            Event::Message { link, client, message } => {
+            Event::Message {
+                link,
+                client,
+                message,
+            } => {
                 let current = self.links.get(&client).is_some_and(|known| known.link == link);
-                Ok(if current { Step::Said(client, message) } else { Step::Nothing })
+                Ok(if current {
+                    Step::Said(client, message)
+                } else {
+                    Step::Nothing
+                })
             }
             Event::Gone { link, client } => {
                 if self.links.get(&client).is_none_or(|known| known.link != link) {
@@ -378,10 +478,13 @@ impl Driver<'_> {
     }
 
     fn traffic(&self) -> Traffic {
-        self.links.values().map(|link| link.meter.stats()).fold(self.retired, |sum, stats| Traffic {
-            received: sum.received + stats.received_bytes,
-            sent: sum.sent + stats.sent_bytes,
-        })
+        self.links
+            .values()
+            .map(|link| link.meter.stats())
+            .fold(self.retired, |sum, stats| Traffic {
+                received: sum.received + stats.received_bytes,
+                sent: sum.sent + stats.sent_bytes,
+            })
     }
 
     fn head_of(&self, client: ClientId) -> Head {
@@ -395,7 +498,9 @@ impl Driver<'_> {
     }
 
     fn emit(&mut self, event: &ServerEvent) -> Result<(), ServeError> {
-        self.sink.emit(self.clock.now().0, event).map_err(|_| ServeError::NobodyListens)
+        self.sink
+            .emit(self.clock.now().0, event)
+            .map_err(|_| ServeError::NobodyListens)
     }
 }
 
@@ -408,7 +513,11 @@ enum Step {
 }
 
 /// Accepts links for as long as the driver listens.
-async fn accept<L: Listener>(mut listener: L, members: BTreeMap<PeerId, ClientId>, events: mpsc::Sender<Event>) {
+async fn accept<L: Listener>(
+    mut listener: L,
+    members: BTreeMap<PeerId, ClientId>,
+    events: mpsc::Sender<Event>,
+) {
     let mut number = 0u64;
     while let Ok(link) = listener.accept().await {
         match members.get(&link.peer()) {
@@ -416,7 +525,9 @@ async fn accept<L: Listener>(mut listener: L, members: BTreeMap<PeerId, ClientId
                 number += 1;
                 tokio::spawn(read(link, number, *client, events.clone()));
             }
-            None => tracing::warn!(peer = %link.peer(), "a certificate of the consortium that the policy does not name was turned away"),
+            None => {
+                tracing::warn!(peer = %link.peer(), "a certificate of the consortium that the policy does not name was turned away")
+            }
         }
     }
 }
@@ -426,10 +537,21 @@ async fn read<K: Link>(link: K, number: u64, client: ClientId, events: mpsc::Sen
     let meter = link.meter();
     let (sender, mut receiver) = link.split();
     let (out, queue) = mpsc::unbounded_channel();
-    let Ok(Ok(Some(first))) = tokio::time::timeout(HELLO_WAIT, receiver.recv()).await else { return };
-    let Ok(ToServer::Hello(hello)) = ToServer::decode(first.kind, &first.body) else { return };
+    let Ok(Ok(Some(first))) = tokio::time::timeout(HELLO_WAIT, receiver.recv()).await else {
+        return;
+    };
+    let Ok(ToServer::Hello(hello)) = ToServer::decode(first.kind, &first.body) else {
+        return;
+    };
     let writer = tokio::spawn(write(sender, queue));
-    let hello = Event::Hello { link: number, client, head: hello.head, out, meter, writer };
+    let hello = Event::Hello {
+        link: number,
+        client,
+        head: hello.head,
+        out,
+        meter,
+        writer,
+    };
     if events.send(hello).await.is_err() {
         return;
     }
@@ -442,7 +564,15 @@ async fn read<K: Link>(link: K, number: u64, client: ClientId, events: mpsc::Sen
                 break;
             }
         };
-        if events.send(Event::Message { link: number, client, message }).await.is_err() {
+        if events
+            .send(Event::Message {
+                link: number,
+                client,
+                message,
+            })
+            .await
+            .is_err()
+        {
             return;
         }
     }
@@ -487,7 +617,10 @@ fn small(count: usize) -> u32 {
 /// A head as events print it.
 #[must_use]
 pub fn log_head(head: Head) -> LogHead {
-    LogHead { size: head.size, root: head.root.to_hex() }
+    LogHead {
+        size: head.size,
+        root: head.root.to_hex(),
+    }
 }
 
 /// Why a server stops before its rounds are done.
@@ -505,7 +638,9 @@ pub enum ServeError {
         abort: Abort,
     },
     /// Too few clients came.
-    #[error("{have} clients are connected and {need} are needed to start a round; start more clients and run the server again: it goes on from its log")]
+    #[error(
+        "{have} clients are connected and {need} are needed to start a round; start more clients and run the server again: it goes on from its log"
+    )]
     TooFewClients {
         /// Connected.
         have: usize,

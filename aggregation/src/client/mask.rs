@@ -71,6 +71,8 @@ impl Shared {
                 leaves.push(chunk::leaf(index, &bytes));
                 let index = u32::try_from(index).map_err(|_| Refusal::BadMasked("too many chunks"))?;
                 chunks.push(ToServer::Chunk(Chunk {
+                    round: self.scope.plan.round,
+                    attempt: self.scope.plan.attempt,
                     cluster: *cluster,
                     index,
                     bytes,

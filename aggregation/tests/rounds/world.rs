@@ -476,7 +476,7 @@ impl World {
                 opened.cluster
             );
         }
-        for models in self.done.values() {
+        for models in self.done.values().filter(|_| self.up.is_empty()) {
             for (cluster, digest) in models {
                 let opened = outcome
                     .opened

@@ -17,15 +17,31 @@ pub struct Work {
 /// What there is to do.
 pub(super) enum Job {
     /// Score a cluster's model on this client's own test frames.
-    Score { round: RoundId, cluster: ClusterId, model: Vec<f32> },
+    Score {
+        round: RoundId,
+        cluster: ClusterId,
+        model: Vec<f32>,
+    },
     /// Train from the mean of the clusters' models and take the difference to each.
-    Train { round: RoundId, generation: u64, models: Vec<(ClusterId, Digest, Vec<f32>)> },
+    Train {
+        round: RoundId,
+        generation: u64,
+        models: Vec<(ClusterId, Digest, Vec<f32>)>,
+    },
 }
 
 /// What came of it.
 pub(super) enum JobResult {
-    Scored { round: RoundId, cluster: ClusterId, evaluation: Result<Option<Score>, WorkError> },
-    Trained { round: RoundId, generation: u64, outcome: Result<Trained, WorkError> },
+    Scored {
+        round: RoundId,
+        cluster: ClusterId,
+        evaluation: Result<Option<Score>, WorkError>,
+    },
+    Trained {
+        round: RoundId,
+        generation: u64,
+        outcome: Result<Trained, WorkError>,
+    },
 }
 
 pub(super) struct Score {
@@ -46,17 +62,33 @@ impl Work {
     /// A learner with its training settings. `scores` says whether it has test frames.
     #[must_use]
     pub fn new(learner: Box<dyn Learner>, training: TrainingConfig, scores: bool) -> Self {
-        Self { learner, training, scores }
+        Self {
+            learner,
+            training,
+            scores,
+        }
     }
 
     pub(super) fn run(&mut self, job: Job) -> JobResult {
         match job {
-            Job::Score { round, cluster, model } => {
-                JobResult::Scored { round, cluster, evaluation: self.score(model) }
-            }
-            Job::Train { round, generation, models } => {
-                JobResult::Trained { round, generation, outcome: self.train(round, models) }
-            }
+            Job::Score {
+                round,
+                cluster,
+                model,
+            } => JobResult::Scored {
+                round,
+                cluster,
+                evaluation: self.score(model),
+            },
+            Job::Train {
+                round,
+                generation,
+                models,
+            } => JobResult::Trained {
+                round,
+                generation,
+                outcome: self.train(round, models),
+            },
         }
     }
 
@@ -67,7 +99,10 @@ impl Work {
         let weights = Weights::new(self.learner.layout(), model)?;
         self.learner.load(&weights)?;
         let evaluation = self.learner.evaluate()?;
-        let example = evaluation.example.as_ref().and_then(|example| picture::triptych(example).ok());
+        let example = evaluation
+            .example
+            .as_ref()
+            .and_then(|example| picture::triptych(example).ok());
         Ok(Some(Score {
             images: evaluation.images,
             loss: evaluation.loss,
@@ -88,7 +123,8 @@ impl Work {
             .into_iter()
             .map(|(cluster, digest, model)| Ok((cluster, digest, Weights::new(&layout, model)?)))
             .collect::<Result<Vec<_>, LearnError>>()?;
-        self.learner.load(&Weights::mean(models.iter().map(|(_, _, weights)| weights))?)?;
+        self.learner
+            .load(&Weights::mean(models.iter().map(|(_, _, weights)| weights))?)?;
         let report = self.learner.train(&TrainPlan {
             round: u32::try_from(round.0).unwrap_or(u32::MAX),
             length: TrainLength::Steps(self.training.steps),
@@ -101,10 +137,18 @@ impl Work {
             .iter()
             .map(|(cluster, model, weights)| {
                 let delta = trained.minus(weights)?;
-                Ok(ClientUpdate { cluster: *cluster, model: *model, delta: delta.values().to_vec() })
+                Ok(ClientUpdate {
+                    cluster: *cluster,
+                    model: *model,
+                    delta: delta.values().to_vec(),
+                })
             })
             .collect::<Result<_, LearnError>>()?;
-        Ok(Trained { report, weight: self.learner.sample_count().max(1), updates })
+        Ok(Trained {
+            report,
+            weight: self.learner.sample_count().max(1),
+            updates,
+        })
     }
 }
 
