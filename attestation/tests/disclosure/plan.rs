@@ -188,7 +188,7 @@ pub(crate) fn dense(n: usize, k: usize, seed: u64) -> Membership {
 /// `d(i) = sum over j <= i of (-1)^(i-j) h(i, j) d(j - 1)`, so ones at even distances make them Fibonacci
 /// numbers, and in the last row any number can be put together from these with alternating signs.
 pub(crate) fn determinant_is_the_prime() -> Vec<Vec<usize>> {
-    let n = 92;
+    let n: usize = 92;
     let mut members: Vec<Vec<usize>> = (0..n)
         .map(|row| {
             (0..=row)
