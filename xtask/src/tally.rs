@@ -18,6 +18,8 @@ pub(crate) struct Counts {
 #[derive(Debug, Default)]
 pub(crate) struct Digest {
     counts: Counts,
+    /// Passed in the runner that has not reported yet.
+    running: u64,
     telling: Vec<String>,
     inside: Inside,
     tail: VecDeque<String>,
@@ -41,9 +43,12 @@ impl Digest {
             self.counts.passed += counts.passed;
             self.counts.failed += counts.failed;
             self.counts.ignored += counts.ignored;
+            self.running = 0;
             if self.inside == Inside::Failures {
                 self.inside = Inside::Nothing;
             }
+        } else if line.starts_with("test ") && line.ends_with(" ... ok") {
+            self.running += 1;
         } else if line == "failures:" {
             self.inside = Inside::Failures;
         } else if self.inside == Inside::Nothing
@@ -65,6 +70,11 @@ impl Digest {
     /// Tests counted so far.
     pub(crate) fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// Tests that passed until now, also those of a runner that has not finished.
+    pub(crate) fn passed_so_far(&self) -> u64 {
+        self.counts.passed + self.running
     }
 
     /// What to show of a failed run: its errors and failures, or its end when there are none.
@@ -135,6 +145,16 @@ mod tests {
                 ignored: 3
             }
         );
+    }
+
+    #[test]
+    fn the_unfinished_runner_counts_for_the_view_only() {
+        let half =
+            "test result: ok. 3 passed; 0 failed; 0 ignored\ntest a ... ok\ntest b ... FAILED\ntest c ... ok";
+        assert_eq!(digest(half).passed_so_far(), 5);
+        assert_eq!(digest(half).counts().passed, 3);
+        let whole = format!("{half}\ntest result: FAILED. 2 passed; 1 failed; 0 ignored");
+        assert_eq!(digest(&whole).passed_so_far(), 5);
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl View {
 
     fn tick(&mut self, digest: &Digest) {
         let recent = &self.recent;
-        let passed = digest.counts().passed;
+        let passed = digest.passed_so_far();
         if let Some(bar) = &self.bar {
             bar.set_message(format!("{}, {passed} passed: {recent}", self.label));
             bar.tick();
