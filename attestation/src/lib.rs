@@ -4,6 +4,8 @@
 //! under a Merkle tree ([`merkle`]), a [`checkpoint`] signs its head as a C2SP [`note`], [`disclosure`] decides which
 //! overlapping sums may be opened, [`bundle`] is what an auditor is handed and [`audit`] replays it to a verdict.
 
+pub mod audit;
+pub mod bundle;
 pub mod checkpoint;
 pub mod disclosure;
 pub mod log;
@@ -13,5 +15,7 @@ pub mod note;
 pub mod release;
 pub mod statement;
 
+pub use audit::{Auditor, Trust};
+pub use bundle::{BundleReader, BundleWriter};
 pub use log::{Head, Log};
 pub use model::model_digest;

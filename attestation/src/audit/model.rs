@@ -1,0 +1,128 @@
+//! Is each new model the old one plus the mean update?
+//!
+//! A sum's entry `s` is a signed residue, its last word the sum `W` of sample weights. With the policy's range `R`,
+//! largest weight `w` and value bits `b`, and every step in `f64`:
+//!
+//! ```text
+//! step = R / 10^6 / (2^(b-1) - 1)        new = f32(old + s · (step · w / W))
+//! ```
+//!
+//! rounded to nearest once, at the end: bit for bit what the server published, or not at all.
+
+use crate::statement::UpdateRule;
+use std::collections::BTreeMap;
+use veilsum_crypto::Digest;
+
+/// The models an auditor holds, each for as long as a later sum starts from it.
+#[derive(Default)]
+pub(super) struct Shelf {
+    models: BTreeMap<Digest, Vec<f32>>,
+    /// How many sums still to be checked start from a model.
+    uses: BTreeMap<Digest, usize>,
+}
+
+impl Shelf {
+    /// Expects one more sum that starts from `model`.
+    pub(super) fn expect(&mut self, model: Digest) {
+        *self.uses.entry(model).or_insert(0) += 1;
+    }
+
+    /// Puts a model on the shelf, if a sum still to be checked starts from it.
+    pub(super) fn keep(&mut self, digest: Digest, model: Vec<f32>) {
+        if self.uses.contains_key(&digest) {
+            self.models.insert(digest, model);
+        }
+    }
+
+    /// Takes what one sum starts from; `None` when the bundle does not have it.
+    pub(super) fn moved(
+        &mut self,
+        digest: Digest,
+        sum: &[u32],
+        rule: &UpdateRule,
+    ) -> Option<Option<Vec<f32>>> {
+        let moved = self
+            .models
+            .get(&digest)
+            .map(|model| mean_update(model, sum, rule));
+        if let Some(left) = self.uses.get_mut(&digest) {
+            *left -= 1;
+            if *left == 0 {
+                self.uses.remove(&digest);
+                self.models.remove(&digest);
+            }
+        }
+        moved
+    }
+}
+
+/// The old model plus the mean update; `None` for a sum without weight or of another length.
+fn mean_update(model: &[f32], sum: &[u32], rule: &UpdateRule) -> Option<Vec<f32>> {
+    let (weight, entries) = sum.split_last()?;
+    let weight = rule.modulus.reduce(*weight);
+    if weight == 0 || entries.len() != model.len() {
+        return None;
+    }
+    let largest = (1u32 << rule.value_bits.saturating_sub(1).min(31)) - 1;
+    let step = f64::from(rule.range_micros) / 1e6 / f64::from(largest);
+    let unit = step * f64::from(rule.max_weight) / f64::from(weight);
+    let moved = model.iter().zip(entries).map(|(old, entry)| {
+        let residue = f64::from(rule.modulus.signed(*entry));
+        nearest(f64::from(*old) + residue * unit)
+    });
+    Some(moved.collect())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a model is f32; rounding to nearest is what is meant"
+)]
+fn nearest(value: f64) -> f32 {
+    value as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use veilsum_crypto::Modulus;
+
+    fn rule() -> UpdateRule {
+        UpdateRule {
+            entries: 3,
+            schema: Digest([0; 32]),
+            value_bits: 8,
+            modulus: Modulus::new(11).unwrap(),
+            range_micros: 1_270_000,
+            max_weight: 100,
+        }
+    }
+
+    #[test]
+    fn a_hand_computed_mean() {
+        // step = 1.27 / 127 = 0.01; two clients of weight 50 and 25 sent q = 25 and q = -5: Σ w·delta / Σ w is
+        // (25 - 5) · 0.01 · 100 / 75.
+        let sum = [20, 2048 - 75, 0, 75];
+        let moved = mean_update(&[1.0, 0.0, 2.5], &sum, &rule()).unwrap();
+        let want = [1.0 + 20.0 * 0.01 * 100.0 / 75.0, -1.0, 2.5];
+        for (got, want) in moved.iter().zip(want) {
+            assert!((f64::from(*got) - want).abs() < 1e-6, "{got} {want}");
+        }
+        assert_eq!(mean_update(&[1.0, 0.0, 2.5], &[20, 0, 0, 0], &rule()), None);
+        assert_eq!(mean_update(&[1.0], &sum, &rule()), None);
+    }
+
+    #[test]
+    fn a_model_stays_as_long_as_a_sum_starts_from_it() {
+        let (mut shelf, first, other) = (Shelf::default(), Digest([1; 32]), Digest([2; 32]));
+        shelf.expect(first);
+        shelf.expect(first);
+        shelf.keep(first, vec![1.0]);
+        shelf.keep(other, vec![1.0]);
+        let rule = UpdateRule { entries: 1, ..rule() };
+        assert!(shelf.moved(other, &[0, 1], &rule).is_none());
+        for _ in 0..2 {
+            assert_eq!(shelf.moved(first, &[0, 1], &rule), Some(Some(vec![1.0])));
+        }
+        assert!(shelf.moved(first, &[0, 1], &rule).is_none());
+    }
+}
