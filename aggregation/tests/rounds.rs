@@ -2,6 +2,7 @@
 //! every time; with fewer than t left the round ends in a named abort and nothing is opened.
 #![allow(
     missing_docs,
+    dead_code,
     clippy::pedantic,
     clippy::unwrap_used,
     clippy::expect_used,

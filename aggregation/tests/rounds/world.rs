@@ -171,6 +171,9 @@ pub(crate) struct Death {
     pub(crate) in_flight_lost: bool,
 }
 
+/// Looks at a message of or for a client and gives what is delivered instead.
+pub(crate) type Hand<M> = Box<dyn FnMut(ClientId, M) -> M>;
+
 pub(crate) struct World {
     pub(crate) federation: Federation,
     pub(crate) server: Option<Server<ChaCha20Rng>>,
@@ -189,6 +192,10 @@ pub(crate) struct World {
     pub(crate) sent: BTreeMap<ClientId, usize>,
     up: BTreeMap<(ClientId, bool), VecDeque<(u8, Vec<u8>)>>,
     down: BTreeMap<ClientId, VecDeque<(u8, Vec<u8>)>>,
+    /// A dishonest server's or network's hand on each message on its way down.
+    pub(crate) down_hand: Option<Hand<ToClient>>,
+    /// The same on the way up.
+    pub(crate) up_hand: Option<Hand<ToServer>>,
     pub(crate) now: Now,
     pub(crate) rng: ChaCha20Rng,
 }
@@ -253,6 +260,8 @@ impl World {
             sent: BTreeMap::new(),
             up: BTreeMap::new(),
             down: BTreeMap::new(),
+            down_hand: None,
+            up_hand: None,
             now: Now(0),
             rng,
         }
@@ -401,6 +410,10 @@ impl World {
             return;
         }
         *self.sent.get_mut(&id).unwrap() += 1;
+        let message = match self.up_hand.as_mut() {
+            Some(hand) => hand(id, message.clone()),
+            None => message.clone(),
+        };
         let (kind, channel, body) = message.encode().unwrap();
         self.up
             .entry((id, channel == Channel::Bulk))
@@ -426,6 +439,10 @@ impl World {
         while let Some(output) = self.server.as_mut().and_then(Server::poll_output) {
             match output {
                 ServerOutput::Send(to, message) => {
+                    let message = match self.down_hand.as_mut() {
+                        Some(hand) => hand(to, message),
+                        None => message,
+                    };
                     let (kind, _, body) = message.encode().unwrap();
                     self.down.entry(to).or_default().push_back((kind, body));
                 }

@@ -1,0 +1,584 @@
+//! A lying server and lying clients: what each honest party says, by name, and that nothing is revealed on the way out.
+#![allow(
+    missing_docs,
+    dead_code,
+    clippy::pedantic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "test code: a panic is the failure report; the harness serves several tests"
+)]
+
+#[path = "rounds/world.rs"]
+mod world;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use veilsum_aggregation::message::*;
+use veilsum_aggregation::*;
+use veilsum_attestation::Head;
+use veilsum_attestation::statement::*;
+use veilsum_crypto::testing::rng;
+use veilsum_crypto::*;
+use world::{Federation, Setup, World, identity};
+
+fn setup() -> Setup {
+    Setup {
+        clients: 8,
+        threshold: 5,
+        clusters: vec![vec![0, 1, 2, 3, 4], vec![3, 4, 5, 6, 7]],
+        entries: 6,
+        crowd: 3,
+        orgs: 4,
+    }
+}
+
+fn world(seed: u64) -> World {
+    World::new(setup(), seed)
+}
+
+/// Signs a statement with the server's real key: a dishonest server, not a network attacker.
+fn by_server<S: Statement>(federation: &Federation, body: S) -> EntryBytes {
+    let signed = Signed::make(
+        body,
+        Party::Server,
+        &identity(2, 0),
+        federation.book.federation(),
+        &mut rng(77),
+    )
+    .unwrap();
+    BoundedVec::new(signed.bytes().unwrap()).unwrap()
+}
+
+fn by_client<S: Statement>(federation: &Federation, client: u32, body: S) -> EntryBytes {
+    let party = Party::Client(ClientId(client));
+    let signed = Signed::make(
+        body,
+        party,
+        &identity(3, client),
+        federation.book.federation(),
+        &mut rng(78),
+    )
+    .unwrap();
+    BoundedVec::new(signed.bytes().unwrap()).unwrap()
+}
+
+fn body<S: Statement>(entry: &[u8]) -> S {
+    let entry: Entry = wire::decode(entry).unwrap();
+    wire::decode(&entry.body).unwrap()
+}
+
+/// What the clients said, by name.
+fn names(world: &World) -> Vec<&'static str> {
+    let mut names: Vec<_> = world
+        .client_errors
+        .iter()
+        .map(|(_, refusal)| refusal.name())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn reveals(world: &mut World) -> usize {
+    let log = world.log();
+    log.entries()
+        .iter()
+        .filter(|entry| wire::decode::<Entry>(entry).unwrap().kind == Kind::Reveal)
+        .count()
+}
+
+/// Runs a round in which every message to a client goes through `hand`, and says which refusals the clients gave and how
+/// many reveals the log holds.
+fn run_with(hand: impl FnMut(ClientId, ToClient) -> ToClient + 'static) -> (Vec<&'static str>, usize, World) {
+    let mut world = world(3);
+    world.down_hand = Some(Box::new(hand));
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    assert!(world.outcome.is_none(), "nothing may be opened");
+    let said = names(&world);
+    let count = reveals(&mut world);
+    (said, count, world)
+}
+
+#[test]
+fn a_plan_that_singles_somebody_out_is_refused_by_every_client() {
+    let federation = Federation::new(setup());
+    let (said, reveals, world) = run_with(move |_, message| match message {
+        ToClient::Plan(message) => {
+            let mut plan: Plan = body(&message.entry);
+            let mut clusters = plan.clusters.to_vec();
+            // The second cluster becomes the first less one client: their difference is that client.
+            clusters[1].members = [0, 1, 2, 3].map(ClientId).into_iter().collect();
+            plan.clusters = BoundedVec::new(clusters).unwrap();
+            ToClient::Plan(PlanMessage {
+                entry: by_server(&federation, plan),
+                ..message
+            })
+        }
+        other => other,
+    });
+    assert_eq!((said, reveals), (vec!["PlanLeaks"], 0));
+    assert_eq!(world.client_errors.len(), 8);
+    let Refusal::PlanLeaks { clients } = &world.client_errors[0].1 else {
+        panic!()
+    };
+    assert_eq!(clients, &[ClientId(4)].into_iter().collect());
+}
+
+#[test]
+fn another_policy_in_the_plan_is_refused() {
+    let federation = Federation::new(setup());
+    let (said, reveals, _) = run_with(move |_, message| match message {
+        ToClient::Plan(message) => {
+            let plan = Plan {
+                policy: Digest([6; 32]),
+                ..body(&message.entry)
+            };
+            ToClient::Plan(PlanMessage {
+                entry: by_server(&federation, plan),
+                ..message
+            })
+        }
+        other => other,
+    });
+    assert_eq!((said, reveals), (vec!["WrongPolicy"], 0));
+}
+
+#[test]
+fn a_plan_of_a_forked_log_is_refused() {
+    let federation = Federation::new(setup());
+    let mut world = world(3);
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    let log = world.log();
+    world.down_hand = Some(Box::new(move |_, message| match message {
+        ToClient::Plan(message) => {
+            let real: Plan = body(&message.entry);
+            let plan = Plan {
+                head: Head {
+                    root: Digest([1; 32]),
+                    ..real.head
+                },
+                ..real
+            };
+            ToClient::Plan(PlanMessage {
+                entry: by_server(&federation, plan),
+                ..message
+            })
+        }
+        other => other,
+    }));
+    world.outcome = None;
+    world.start(log, 2).unwrap();
+    world.run();
+    assert_eq!(names(&world), ["Rollback"]);
+    assert!(world.outcome.is_none());
+}
+
+#[test]
+fn a_plan_shown_twice_is_refused() {
+    let mut world = world(3);
+    let kept = Rc::new(RefCell::new(None));
+    let keep = Rc::clone(&kept);
+    world.down_hand = Some(Box::new(move |to, message| {
+        if let (ToClient::Plan(_), ClientId(2)) = (&message, to) {
+            *keep.borrow_mut() = Some(message.clone());
+        }
+        message
+    }));
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    world.assert_exact();
+    let plan = kept.borrow().clone().unwrap();
+    world.to_client(ClientId(2), plan);
+    assert_eq!(names(&world), ["WrongContext"]);
+}
+
+#[test]
+fn a_client_fished_with_another_model_is_left_out() {
+    // Client 5 is shown another model for its cluster, signed by the server. Its keys name that plan, so an honest roster
+    // has no place for it; a dishonest roster that has is the next test.
+    let federation = Federation::new(setup());
+    let mut world = world(3);
+    world.down_hand = Some(Box::new(move |to, message| match message {
+        ToClient::Plan(message) if to == ClientId(5) => {
+            let mut plan: Plan = body(&message.entry);
+            let mut clusters = plan.clusters.to_vec();
+            clusters[1].model = Digest([9; 32]);
+            plan.clusters = BoundedVec::new(clusters).unwrap();
+            ToClient::Plan(PlanMessage {
+                entry: by_server(&federation, plan),
+                ..message
+            })
+        }
+        other => other,
+    }));
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    world.assert_exact();
+    assert!(!world.outcome.as_ref().unwrap().survivors.contains(&ClientId(5)));
+    assert_eq!(world.refusals, [(ClientId(5), Refusal::WrongContext)]);
+}
+
+#[test]
+fn keys_of_another_plan_in_the_roster_are_a_split_view() {
+    let federation = Federation::new(setup());
+    let (said, reveals, _) = run_with(move |_, message| match message {
+        ToClient::Roster(roster) => {
+            let mut keys = roster.keys.to_vec();
+            let other = Keys {
+                plan: Digest([3; 32]),
+                ..body(&keys[7])
+            };
+            keys[7] = by_client(&federation, 7, other);
+            ToClient::Roster(Roster {
+                keys: BoundedVec::new(keys).unwrap(),
+            })
+        }
+        other => other,
+    });
+    // Client 7 misses its own keys; everybody else sees another plan.
+    assert_eq!((said, reveals), (vec!["BadRoster", "SplitView"], 0));
+}
+
+#[test]
+fn a_substituted_key_does_not_verify() {
+    let (said, reveals, _) = run_with(|_, message| match message {
+        ToClient::Roster(roster) => {
+            let mut keys = roster.keys.to_vec();
+            let mut entry: Entry = wire::decode(&keys[1]).unwrap();
+            let forged = Keys {
+                mask_key: MaskSecret::generate(&mut rng(5)).public(),
+                ..body(&keys[1])
+            };
+            entry.body = BoundedVec::new(wire::encode(&forged).unwrap()).unwrap();
+            keys[1] = BoundedVec::new(wire::encode(&entry).unwrap()).unwrap();
+            ToClient::Roster(Roster {
+                keys: BoundedVec::new(keys).unwrap(),
+            })
+        }
+        other => other,
+    });
+    assert_eq!((said, reveals), (vec!["BadRoster", "BadStatement"], 0));
+}
+
+#[test]
+fn a_share_that_is_not_the_dealers_names_the_dealer() {
+    let (said, reveals, world) = run_with(|_, message| match message {
+        ToClient::Inbox(inbox) => {
+            let mut boxes = inbox.boxes.to_vec();
+            let mut sealed = boxes[0].sealed.to_vec();
+            sealed[3] ^= 1;
+            boxes[0].sealed = BoundedVec::new(sealed).unwrap();
+            ToClient::Inbox(Inbox {
+                boxes: BoundedVec::new(boxes).unwrap(),
+                ..inbox
+            })
+        }
+        other => other,
+    });
+    assert_eq!((said, reveals), (vec!["BadShare"], 0));
+    for (client, refusal) in &world.client_errors {
+        let first = if client.0 == 0 { 1 } else { 0 };
+        assert_eq!(
+            *refusal,
+            Refusal::BadShare {
+                dealer: ClientId(first)
+            }
+        );
+    }
+}
+
+#[test]
+fn a_client_told_of_fewer_dealers_refuses_the_survivors() {
+    // The server tells client 4 that client 0 dealt nothing, so that client 4's vector lacks the pair mask with it, and
+    // then proposes client 0 as a survivor all the same. With both self-masks open, client 4's vector would lie bare as
+    // soon as no other pair mask is left; the client must stop before that.
+    let mut world = world(3);
+    let kept = Rc::new(RefCell::new(None));
+    let keep = Rc::clone(&kept);
+    world.down_hand = Some(Box::new(move |to, message| match message {
+        ToClient::Inbox(inbox) if to == ClientId(4) => {
+            let shares = inbox.shares.iter().skip(1).cloned().collect();
+            let boxes = inbox
+                .boxes
+                .iter()
+                .filter(|sealed| sealed.peer != ClientId(0))
+                .cloned()
+                .collect();
+            ToClient::Inbox(Inbox {
+                shares: BoundedVec::new(shares).unwrap(),
+                boxes: BoundedVec::new(boxes).unwrap(),
+            })
+        }
+        // The honest part of this server would refuse client 4's vector and say so; the dishonest part keeps quiet.
+        ToClient::Refused(refused) if to == ClientId(4) => ToClient::Refused(Refused {
+            round: RoundId(9),
+            ..refused
+        }),
+        ToClient::Proposal(proposal) => {
+            *keep.borrow_mut() = Some(proposal.clone());
+            ToClient::Proposal(proposal)
+        }
+        other => other,
+    }));
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    while kept.borrow().is_none() || world.clients[&ClientId(4)].doing() != "waiting for the proposal" {
+        assert!(world.step());
+    }
+    assert!(
+        world
+            .refusals
+            .iter()
+            .any(|(client, refusal)| *client == ClientId(4) && refusal.name() == "BadMasked")
+    );
+    let everybody = (0..8).map(ClientId).collect();
+    let proposal = Proposal {
+        survivors: everybody,
+        ..kept.borrow().clone().unwrap()
+    };
+    world.to_client(ClientId(4), ToClient::Proposal(proposal));
+    let never = Refusal::SplitView("a survivor never dealt shares to this client");
+    assert_eq!(world.client_errors, [(ClientId(4), never)]);
+}
+
+#[test]
+fn survivors_outside_the_dealers_are_a_split_view() {
+    let (said, reveals, _) = run_with(|_, message| match message {
+        ToClient::Proposal(proposal) => {
+            let survivors = proposal.survivors.iter().copied().chain([ClientId(40)]).collect();
+            ToClient::Proposal(Proposal {
+                survivors,
+                ..proposal
+            })
+        }
+        other => other,
+    });
+    assert_eq!((said, reveals), (vec!["SplitView"], 0));
+}
+
+#[test]
+fn a_release_beyond_the_rule_is_refused() {
+    // Clients 0, 1, 2 drop: cluster 0 is left with two clients and must stay closed; the server asks for it anyway.
+    let mut world = world(8);
+    for client in [0, 1, 2] {
+        let death = world::Death {
+            after_sends: 2,
+            noticed: true,
+            in_flight_lost: false,
+        };
+        world.deaths.insert(ClientId(client), death);
+    }
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    world.assert_exact();
+    let opened: Vec<_> = world
+        .outcome
+        .as_ref()
+        .unwrap()
+        .opened
+        .iter()
+        .map(|opened| opened.cluster)
+        .collect();
+    assert_eq!(opened, [ClusterId(1)], "the honest server withholds cluster 0");
+    assert_eq!(world.outcome.as_ref().unwrap().withheld, [ClusterId(0)]);
+
+    let deaths = world.deaths.clone();
+    let mut world = World::new(setup(), 8);
+    world.deaths = deaths;
+    world.down_hand = Some(Box::new(|_, message| match message {
+        ToClient::Proposal(proposal) => {
+            let release = BoundedVec::new(vec![ClusterId(0), ClusterId(1)]).unwrap();
+            ToClient::Proposal(Proposal { release, ..proposal })
+        }
+        other => other,
+    }));
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    assert_eq!(names(&world), ["ReleaseLeaks"]);
+    assert_eq!(world.aborted.as_ref().unwrap().name(), "TooFewAgree");
+    assert_eq!(reveals(&mut world), 0);
+}
+
+#[test]
+fn a_head_without_ones_own_vector_is_a_split_view() {
+    let (said, reveals, _) = run_with(|_, message| match message {
+        ToClient::Proposal(proposal) => ToClient::Proposal(Proposal {
+            index: proposal.index + 1,
+            ..proposal
+        }),
+        other => other,
+    });
+    assert_eq!((said, reveals), (vec!["SplitView"], 0));
+    let (said, reveals, _) = run_with(|_, message| match message {
+        ToClient::Proposal(proposal) => {
+            let head = Head {
+                root: Digest([2; 32]),
+                ..proposal.head
+            };
+            ToClient::Proposal(Proposal { head, ..proposal })
+        }
+        other => other,
+    });
+    assert_eq!((said, reveals), (vec!["Rollback"], 0));
+}
+
+#[test]
+fn fewer_than_t_signatures_move_no_share() {
+    let (said, reveals, _) = run_with(|_, message| match message {
+        ToClient::Agreement(agreement) => {
+            let agrees = agreement.agrees.iter().take(4).cloned().collect();
+            ToClient::Agreement(Agreement {
+                agrees: BoundedVec::new(agrees).unwrap(),
+            })
+        }
+        other => other,
+    });
+    assert_eq!((said, reveals), (vec!["TooFew"], 0));
+    // Four signatures and one of them twice are still four.
+    let (said, reveals, _) = run_with(|_, message| match message {
+        ToClient::Agreement(agreement) => {
+            let mut agrees: Vec<_> = agreement.agrees.iter().take(4).cloned().collect();
+            agrees.push(agrees[0].clone());
+            ToClient::Agreement(Agreement {
+                agrees: BoundedVec::new(agrees).unwrap(),
+            })
+        }
+        other => other,
+    });
+    assert_eq!((said, reveals), (vec!["TooFew"], 0));
+}
+
+#[test]
+fn a_signature_on_another_survivor_set_stops_the_unmasking() {
+    let federation = Federation::new(setup());
+    let (said, reveals, _) = run_with(move |_, message| match message {
+        ToClient::Agreement(agreement) => {
+            let mut agrees = agreement.agrees.to_vec();
+            let real: Agree = body(&agrees[2]);
+            let survivors = real
+                .survivors
+                .iter()
+                .copied()
+                .filter(|client| client.0 != 0)
+                .collect();
+            agrees[2] = by_client(&federation, 2, Agree { survivors, ..real });
+            ToClient::Agreement(Agreement {
+                agrees: BoundedVec::new(agrees).unwrap(),
+            })
+        }
+        other => other,
+    });
+    assert_eq!((said, reveals), (vec!["SplitView"], 0));
+}
+
+#[test]
+fn a_second_unmask_request_is_not_answered() {
+    let mut world = world(3);
+    let kept = Rc::new(RefCell::new(None));
+    let keep = Rc::clone(&kept);
+    world.down_hand = Some(Box::new(move |to, message| {
+        if let (ToClient::Agreement(_), ClientId(2)) = (&message, to) {
+            *keep.borrow_mut() = Some(message.clone());
+        }
+        message
+    }));
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    while kept.borrow().is_none() {
+        assert!(world.step());
+    }
+    // Client 2 answers, and is asked again while it waits for the sums.
+    while world.clients[&ClientId(2)].doing() != "waiting for the sums" {
+        assert!(world.step());
+    }
+    let sent = world.sent[&ClientId(2)];
+    let again = kept.borrow().clone().unwrap();
+    world.to_client(ClientId(2), again);
+    assert_eq!(world.sent[&ClientId(2)], sent, "nothing may be sent");
+    assert_eq!(names(&world), ["AlreadyAnswered"]);
+    world.run();
+    world.assert_exact();
+}
+
+#[test]
+fn a_wrong_revealed_share_names_its_revealer_and_t_good_ones_finish_the_round() {
+    let federation = Federation::new(setup());
+    let mut world = world(4);
+    world.up_hand = Some(Box::new(move |from, message| match message {
+        ToServer::Reveal(entry) if from == ClientId(1) => {
+            let mut reveal: Reveal = body(&entry);
+            let mut shares = reveal.self_shares.to_vec();
+            shares[0].share[0] ^= 1;
+            reveal.self_shares = BoundedVec::new(shares).unwrap();
+            ToServer::Reveal(by_client(&federation, 1, reveal))
+        }
+        other => other,
+    }));
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    world.assert_exact();
+    for (client, refusal) in &world.refusals {
+        assert_eq!(
+            (*client, refusal),
+            (ClientId(1), &Refusal::BadShare { dealer: ClientId(1) })
+        );
+    }
+}
+
+#[test]
+fn two_different_vectors_of_one_client_do_not_both_count() {
+    let mut world = world(6);
+    let federation = Federation::new(setup());
+    let first = Rc::new(RefCell::new(false));
+    let seen = Rc::clone(&first);
+    // Client 3 announces other roots in its statement than its chunks have.
+    world.up_hand = Some(Box::new(move |from, message| match message {
+        ToServer::Masked(entry) if from == ClientId(3) => {
+            *seen.borrow_mut() = true;
+            let mut masked: Masked = body(&entry);
+            let mut vectors = masked.vectors.to_vec();
+            vectors[0].root = Digest([4; 32]);
+            masked.vectors = BoundedVec::new(vectors).unwrap();
+            ToServer::Masked(by_client(&federation, 3, masked))
+        }
+        other => other,
+    }));
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    assert!(*first.borrow());
+    world.assert_exact();
+    assert!(!world.outcome.as_ref().unwrap().survivors.contains(&ClientId(3)));
+    assert!(
+        world
+            .refusals
+            .iter()
+            .any(|(client, refusal)| *client == ClientId(3) && refusal.name() == "BadMasked")
+    );
+}
+
+#[test]
+fn a_client_with_higher_floors_does_not_start() {
+    let federation = Federation::new(setup());
+    let mut member = federation.member(0);
+    std::sync::Arc::get_mut(&mut member).unwrap().floors.crowd = 4;
+    let refused = Client::new(member, Head::empty(), rng(1)).err().unwrap();
+    assert_eq!(
+        refused,
+        Refusal::BelowFloor {
+            what: "the crowd",
+            got: 3,
+            floor: 4
+        }
+    );
+}
