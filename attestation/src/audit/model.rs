@@ -21,6 +21,17 @@ pub(super) struct Shelf {
     uses: BTreeMap<Digest, usize>,
 }
 
+/// What a sum makes of the model it starts from.
+#[derive(Debug, PartialEq)]
+pub(super) enum Moved {
+    /// The bundle does not have the model.
+    NotHere,
+    /// The sum carries no weight, or is no sum for this model.
+    NoWeight,
+    /// The new model.
+    To(Vec<f32>),
+}
+
 impl Shelf {
     /// Expects one more sum that starts from `model`.
     pub(super) fn expect(&mut self, model: Digest) {
@@ -34,17 +45,12 @@ impl Shelf {
         }
     }
 
-    /// Takes what one sum starts from; `None` when the bundle does not have it.
-    pub(super) fn moved(
-        &mut self,
-        digest: Digest,
-        sum: &[u32],
-        rule: &UpdateRule,
-    ) -> Option<Option<Vec<f32>>> {
-        let moved = self
-            .models
-            .get(&digest)
-            .map(|model| mean_update(model, sum, rule));
+    /// Moves the model one sum starts from by that sum.
+    pub(super) fn moved(&mut self, digest: Digest, sum: &[u32], rule: &UpdateRule) -> Moved {
+        let moved = match self.models.get(&digest) {
+            None => Moved::NotHere,
+            Some(model) => mean_update(model, sum, rule).map_or(Moved::NoWeight, Moved::To),
+        };
         if let Some(left) = self.uses.get_mut(&digest) {
             *left -= 1;
             if *left == 0 {
@@ -119,10 +125,10 @@ mod tests {
         shelf.keep(first, vec![1.0]);
         shelf.keep(other, vec![1.0]);
         let rule = UpdateRule { entries: 1, ..rule() };
-        assert!(shelf.moved(other, &[0, 1], &rule).is_none());
+        assert_eq!(shelf.moved(other, &[0, 1], &rule), Moved::NotHere);
         for _ in 0..2 {
-            assert_eq!(shelf.moved(first, &[0, 1], &rule), Some(Some(vec![1.0])));
+            assert_eq!(shelf.moved(first, &[0, 1], &rule), Moved::To(vec![1.0]));
         }
-        assert!(shelf.moved(first, &[0, 1], &rule).is_none());
+        assert_eq!(shelf.moved(first, &[0, 1], &rule), Moved::NotHere);
     }
 }

@@ -6,7 +6,7 @@
 
 use super::Progress;
 use super::agreement::Agreed;
-use super::model::Shelf;
+use super::model::{Moved, Shelf};
 use super::report::{Check, Report};
 use super::reveal::Opening;
 use super::scene::Scene;
@@ -296,12 +296,12 @@ impl<'a> Replay<'a> {
             return check.not_checkable(format!("the sum of {} could not be recomputed", result.cluster));
         }
         match moved {
-            None => check.not_checkable(format!(
+            Moved::NotHere => check.not_checkable(format!(
                 "the model {:?} that {} starts from is not in the bundle",
                 cluster.model, result.cluster
             )),
-            Some(None) => check.violated(|| format!("the sum of {} carries no weight", result.cluster)),
-            Some(Some(model)) => {
+            Moved::NoWeight => check.violated(|| format!("the sum of {} carries no weight", result.cluster)),
+            Moved::To(model) => {
                 if check.demand(model_digest(&model) == result.model, || {
                     format!(
                         "the new model of {} is not its old one plus the mean update",

@@ -11,7 +11,7 @@ pub struct ClientSet(BTreeSet<ClientId>);
 
 impl ClientSet {
     /// One past the largest client number a set can hold.
-    pub const MAX_CLIENTS: u32 = 8 * MAX_BYTES as u32;
+    pub const MAX_CLIENTS: u32 = 4096;
 }
 
 impl FromIterator<ClientId> for ClientSet {
@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for ClientSet {
     }
 }
 
-const MAX_BYTES: usize = 512;
+const MAX_BYTES: usize = ClientSet::MAX_CLIENTS as usize / 8;
 
 #[cfg(test)]
 mod tests {
