@@ -1,8 +1,10 @@
 //! What people type. One definition feeds help, completions and man pages.
 
 mod audit;
+mod demo;
 mod init;
 mod join;
+mod report;
 mod serve;
 
 use crate::exit::{Exit, Failure};
@@ -19,6 +21,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run a whole consortium on this machine, kill one client in mid-upload, audit, and write a report.
+    Demo(demo::DemoArgs),
     /// Set a federation up: keys, certificates, signed policy, a folder per party.
     Init(init::InitArgs),
     /// Run the server of a federation.
@@ -27,6 +31,8 @@ enum Command {
     Join(join::JoinArgs),
     /// Check a bundle, trusting only the authority key.
     Audit(audit::AuditArgs),
+    /// Make the page of a demo's report again from its JSON.
+    Report(report::ReportArgs),
 }
 
 /// How results and events are printed.
@@ -45,7 +51,11 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
-            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() };
+            return if error.use_stderr() {
+                Exit::Usage.into()
+            } else {
+                Exit::Ok.into()
+            };
         }
     };
     tracing_subscriber::fmt()
@@ -57,10 +67,12 @@ pub fn main() -> ExitCode {
         .with_target(false)
         .init();
     let result = match cli.command {
+        Command::Demo(args) => demo::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Join(args) => join::run(&args),
         Command::Audit(args) => audit::run(&args),
+        Command::Report(args) => report::run(&args),
     };
     match result {
         Ok(exit) => exit.into(),
@@ -84,6 +96,8 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 fn system_seed() -> Result<[u8; 32], Failure> {
     use rand_core::TryRng;
     let mut seed = [0; 32];
-    rand::rngs::SysRng.try_fill_bytes(&mut seed).map_err(|error| Failure::new(Exit::Bug, error))?;
+    rand::rngs::SysRng
+        .try_fill_bytes(&mut seed)
+        .map_err(|error| Failure::new(Exit::Bug, error))?;
     Ok(seed)
 }

@@ -35,7 +35,10 @@ impl TrustConfig {
             key: "trust.authority",
             reason: "it must be 64 hexadecimal characters".into(),
         })?;
-        Ok(Trust { federation: self.federation.clone(), authority: PublicIdentity(key.0) })
+        Ok(Trust {
+            federation: self.federation.clone(),
+            authority: PublicIdentity(key.0),
+        })
     }
 }
 
@@ -73,10 +76,14 @@ impl<T: DeserializeOwned> Located<T> {
     /// # Errors
     /// [`ConfigError`]: unreadable, not TOML, an unknown key or a wrong type, with the line.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| ConfigError::Io { path: path.display().to_string(), error })?;
-        let settings = toml::from_str(&text)
-            .map_err(|error| ConfigError::Toml { path: path.display().to_string(), error: error.to_string() })?;
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Io {
+            path: path.display().to_string(),
+            error,
+        })?;
+        let settings = toml::from_str(&text).map_err(|error| ConfigError::Toml {
+            path: path.display().to_string(),
+            error: error.to_string(),
+        })?;
         let base = path.parent().unwrap_or(Path::new("")).to_path_buf();
         Ok(Self { settings, base })
     }
@@ -97,7 +104,10 @@ impl<T> Located<T> {
         let path = self.path(path);
         std::fs::read(&path)
             .map(Zeroizing::new)
-            .map_err(|error| ConfigError::Io { path: path.display().to_string(), error })
+            .map_err(|error| ConfigError::Io {
+                path: path.display().to_string(),
+                error,
+            })
     }
 
     /// A secret file: refused when others could read it.
@@ -124,7 +134,10 @@ impl<T> Located<T> {
         let bytes = self.secret(path)?;
         let bad = || ConfigError::Value {
             key: "key",
-            reason: format!("{} is not a signing key (64 hexadecimal characters)", self.path(path).display()),
+            reason: format!(
+                "{} is not a signing key (64 hexadecimal characters)",
+                self.path(path).display()
+            ),
         };
         let text = std::str::from_utf8(&bytes).map_err(|_| bad())?;
         let seed = Zeroizing::new(Digest::from_hex(text.trim_end()).ok_or_else(bad)?.0);

@@ -30,14 +30,24 @@ impl Clock {
     #[must_use]
     pub fn instant(&self, at: Now) -> Instant {
         // A deadline beyond what the clock can say is as good as none within a year.
-        self.0.checked_add(Duration::from_millis(at.0)).unwrap_or(self.0 + Duration::from_hours(24 * 365))
+        self.0
+            .checked_add(Duration::from_millis(at.0))
+            .unwrap_or(self.0 + Duration::from_hours(24 * 365))
     }
 }
 
 /// The protocol's channels are the transport's lanes.
 fn frame((kind, channel, body): (u8, Channel, Vec<u8>)) -> Frame {
     match channel {
-        Channel::Control => Frame { lane: Lane::Control, kind, body: body.into() },
-        Channel::Bulk => Frame { lane: Lane::Bulk, kind, body: body.into() },
+        Channel::Control => Frame {
+            lane: Lane::Control,
+            kind,
+            body: body.into(),
+        },
+        Channel::Bulk => Frame {
+            lane: Lane::Bulk,
+            kind,
+            body: body.into(),
+        },
     }
 }

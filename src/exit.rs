@@ -59,12 +59,18 @@ pub struct Failure {
 impl Failure {
     /// An error with its exit code.
     pub fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
-        Self { exit, error: error.into() }
+        Self {
+            exit,
+            error: error.into(),
+        }
     }
 
     /// A message with its exit code.
     pub fn say(exit: Exit, message: impl fmt::Display + fmt::Debug + Send + Sync + 'static) -> Self {
-        Self { exit, error: anyhow::Error::msg(message) }
+        Self {
+            exit,
+            error: anyhow::Error::msg(message),
+        }
     }
 }
 

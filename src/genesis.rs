@@ -37,7 +37,10 @@ impl Genesis {
     /// # Errors
     /// [`GenesisError`]: unreadable, not signed by the authority, incomplete, or an unsafe policy.
     pub fn read(path: &Path, trust: &Trust) -> Result<Self, GenesisError> {
-        let bytes = std::fs::read(path).map_err(|error| GenesisError::Io { path: path.display().to_string(), error })?;
+        let bytes = std::fs::read(path).map_err(|error| GenesisError::Io {
+            path: path.display().to_string(),
+            error,
+        })?;
         Self::parse(&bytes, trust)
     }
 
@@ -54,30 +57,46 @@ impl Genesis {
         let mut members: Vec<Member> = Vec::with_capacity(member_entries.len());
         let mut leaves = Vec::with_capacity(member_entries.len());
         for entry in member_entries {
-            let signed = authority_only.read::<Member>(entry, Party::Authority)?.into_inner();
+            let signed = authority_only
+                .read::<Member>(entry, Party::Authority)?
+                .into_inner();
             let member = signed.body().clone();
             if member.client != ClientId(u32::try_from(members.len()).unwrap_or(u32::MAX)) {
                 return Err(GenesisError::Members("they are not numbered from 0 without gaps"));
             }
-            if members.iter().any(|other| other.key == member.key || other.tls == member.tls) {
+            if members
+                .iter()
+                .any(|other| other.key == member.key || other.tls == member.tls)
+            {
                 return Err(GenesisError::Members("two of them have one key"));
             }
             PublicIdentity::checked(member.key.0)?;
             leaves.push(signed.leaf());
             members.push(member);
         }
-        let signed: Signed<Policy> = authority_only.read::<Policy>(policy_entry, Party::Authority)?.into_inner();
+        let signed: Signed<Policy> = authority_only
+            .read::<Policy>(policy_entry, Party::Authority)?
+            .into_inner();
         let policy = signed.body().clone();
         PublicIdentity::checked(policy.server.0)?;
         policy.check()?;
         if policy.clients as usize != members.len() || policy.members != members_digest(&leaves) {
-            return Err(GenesisError::Members("they are not the ones the policy was signed for"));
+            return Err(GenesisError::Members(
+                "they are not the ones the policy was signed for",
+            ));
         }
         if *policy.name != *trust.federation.as_bytes() {
-            return Err(GenesisError::Members("the policy is for a federation of another name"));
+            return Err(GenesisError::Members(
+                "the policy is for a federation of another name",
+            ));
         }
         let book = KeyBook::new(federation, trust.authority, policy.server, members);
-        Ok(Self { policy_leaf: signed.leaf(), entries, book, policy })
+        Ok(Self {
+            policy_leaf: signed.leaf(),
+            entries,
+            book,
+            policy,
+        })
     }
 
     /// The bytes of a policy file.

@@ -134,7 +134,10 @@ impl KitRequest {
     fn check(&self) -> Result<(), KitError> {
         let wrong = |what: String| Err(KitError::Request(what));
         if self.orgs == 0 || self.orgs > self.clients {
-            return wrong(format!("{} organisations for {} clients; each needs at least one client", self.orgs, self.clients));
+            return wrong(format!(
+                "{} organisations for {} clients; each needs at least one client",
+                self.orgs, self.clients
+            ));
         }
         if self.name.is_empty() || self.name.len() > 64 {
             return wrong("the federation's name must have 1 to 64 bytes".into());
@@ -144,7 +147,10 @@ impl KitRequest {
         }
         for (number, members) in self.cluster_list().iter().enumerate() {
             if let Some(stranger) = members.iter().find(|member| **member >= self.clients) {
-                return wrong(format!("cluster {number} names client {stranger}; there are clients 0 to {}", self.clients.saturating_sub(1)));
+                return wrong(format!(
+                    "cluster {number} names client {stranger}; there are clients 0 to {}",
+                    self.clients.saturating_sub(1)
+                ));
             }
         }
         let occupied = std::fs::read_dir(&self.dir).is_ok_and(|mut entries| entries.next().is_some());
@@ -180,15 +186,35 @@ pub fn create(request: &KitRequest, now: SystemTime, rng: &mut ChaCha20Rng) -> R
     request.check()?;
     let learner = parties::learner_config(request);
     let initial = initial_weights(&learner)?;
-    let shards = request.data.as_deref().map(|data| data::shards(data, request.clients)).transpose()?;
+    let shards = request
+        .data
+        .as_deref()
+        .map(|data| data::shards(data, request.clients))
+        .transpose()?;
 
     let authority = Identity::generate(rng)?;
     let server = Identity::generate(rng)?;
-    let clients = (0..request.clients).map(|_| Identity::generate(rng)).collect::<Result<Vec<_>, _>>()?;
+    let clients = (0..request.clients)
+        .map(|_| Identity::generate(rng))
+        .collect::<Result<Vec<_>, _>>()?;
     let ca = ConsortiumCa::generate(&request.name, VALIDITY, now)?;
-    let server_tls = ca.issue(&IssueKind::Server { names: request.server_names.clone() }, VALIDITY, now)?;
+    let server_tls = ca.issue(
+        &IssueKind::Server {
+            names: request.server_names.clone(),
+        },
+        VALIDITY,
+        now,
+    )?;
     let client_tls = (0..request.clients)
-        .map(|client| ca.issue(&IssueKind::Client { name: format!("client-{client:02}") }, VALIDITY, now))
+        .map(|client| {
+            ca.issue(
+                &IssueKind::Client {
+                    name: format!("client-{client:02}"),
+                },
+                VALIDITY,
+                now,
+            )
+        })
         .collect::<Result<Vec<_>, _>>()?;
 
     let federation = federation_digest(&authority.public(), &request.name);
@@ -205,16 +231,33 @@ pub fn create(request: &KitRequest, now: SystemTime, rng: &mut ChaCha20Rng) -> R
         leaves.push(signed.leaf());
         entries.push(signed.bytes()?);
     }
-    let policy = policy(request, &server, Digest(server_tls.peer_id.0), members_digest(&leaves), &initial)?;
+    let policy = policy(
+        request,
+        &server,
+        Digest(server_tls.peer_id.0),
+        members_digest(&leaves),
+        &initial,
+    )?;
     policy.check()?;
     let signed = Signed::make(policy.clone(), Party::Authority, &authority, &federation, rng)?;
     entries.push(signed.bytes()?);
 
-    let trust = Trust { federation: request.name.clone(), authority: authority.public() };
+    let trust = Trust {
+        federation: request.name.clone(),
+        authority: authority.public(),
+    };
     let policy_file = Genesis::file(&entries);
-    let writer = parties::Writer { request, trust: &trust, policy_file: &policy_file, authority_pem: ca.cert_pem() };
+    let writer = parties::Writer {
+        request,
+        trust: &trust,
+        policy_file: &policy_file,
+        authority_pem: ca.cert_pem(),
+    };
     let dir = &request.dir;
-    parties::secret(&dir.join("authority/authority.key"), key_text(&authority).as_bytes())?;
+    parties::secret(
+        &dir.join("authority/authority.key"),
+        key_text(&authority).as_bytes(),
+    )?;
     parties::secret(&dir.join("authority/ca.key"), ca.key_pem().as_bytes())?;
     write_atomic(&dir.join("authority/ca.pem"), ca.cert_pem().as_bytes())?;
     let server_config = writer.server(&server, &server_tls, &model_bytes(initial.values()))?;
@@ -240,7 +283,8 @@ pub fn create(request: &KitRequest, now: SystemTime, rng: &mut ChaCha20Rng) -> R
 
 /// The organisation of a client: equal runs of clients in order.
 fn org_of(client: u32, request: &KitRequest) -> u32 {
-    u32::try_from(u64::from(client) * u64::from(request.orgs) / u64::from(request.clients.max(1))).unwrap_or(0)
+    u32::try_from(u64::from(client) * u64::from(request.orgs) / u64::from(request.clients.max(1)))
+        .unwrap_or(0)
 }
 
 fn policy(
@@ -261,7 +305,9 @@ fn policy(
         clients: request.clients,
         members,
         // The smallest t with 2t > N + m.
-        threshold: request.threshold.unwrap_or((request.clients + request.colluders) / 2 + 1),
+        threshold: request
+            .threshold
+            .unwrap_or((request.clients + request.colluders) / 2 + 1),
         colluders: request.colluders,
         dropouts: request.dropouts,
         crowd: request.crowd,

@@ -15,4 +15,6 @@ pub mod genesis;
 pub mod kit;
 pub mod network;
 pub mod picture;
+pub mod progress;
+pub mod report;
 pub mod store;

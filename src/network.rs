@@ -43,14 +43,20 @@ mod depth {
 
     fn settings(config: &LearnerConfig) -> Result<DepthLearnerConfig, NetworkError> {
         let range = DepthRange::new(config.min_depth_m, config.max_depth_m).map_err(LearnError::from)?;
-        Ok(DepthLearnerConfig { device: config.device.parse()?, ..DepthLearnerConfig::tiny(range) })
+        Ok(DepthLearnerConfig {
+            device: config.device.parse()?,
+            ..DepthLearnerConfig::tiny(range)
+        })
     }
 
     pub(super) fn initial_weights(config: &LearnerConfig) -> Result<Weights, NetworkError> {
         Ok(DepthLearner::initial_weights(&settings(config)?, config.seed)?)
     }
 
-    pub(super) fn learner(config: &LearnerConfig, data: DepthDataset) -> Result<Box<dyn Learner>, NetworkError> {
+    pub(super) fn learner(
+        config: &LearnerConfig,
+        data: DepthDataset,
+    ) -> Result<Box<dyn Learner>, NetworkError> {
         Ok(Box::new(DepthLearner::new(settings(config)?, config.seed, data)?))
     }
 }

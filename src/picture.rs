@@ -12,11 +12,22 @@ pub fn triptych(example: &DepthExample) -> Result<Vec<u8>, png::EncodingError> {
     let mut pixels = Vec::with_capacity(width * height * 9 + height * GAP * 6);
     for row in 0..height {
         let range = row * width..(row + 1) * width;
-        pixels.extend_from_slice(example.rgb.get(range.start * 3..range.end * 3).unwrap_or_default());
+        pixels.extend_from_slice(
+            example
+                .rgb
+                .get(range.start * 3..range.end * 3)
+                .unwrap_or_default(),
+        );
         for depths in [&example.truth, &example.prediction] {
             pixels.extend_from_slice(&[255; GAP * 3]);
             let near = example.cap_m / 80.0;
-            pixels.extend(depths.get(range.clone()).unwrap_or_default().iter().flat_map(|depth| colour(*depth, near, example.cap_m)));
+            pixels.extend(
+                depths
+                    .get(range.clone())
+                    .unwrap_or_default()
+                    .iter()
+                    .flat_map(|depth| colour(*depth, near, example.cap_m)),
+            );
         }
     }
     let mut bytes = Vec::new();
@@ -36,7 +47,9 @@ fn colour(depth: f32, near: f32, far: f32) -> [u8; 3] {
     let place = ((depth / near).ln() / (far / near).ln()).clamp(0.0, 1.0) * (STOPS.len() - 1) as f32;
     let below = (place.floor().max(0.0) as usize).min(STOPS.len() - 2);
     let share = place - below as f32;
-    let (Some(low), Some(high)) = (STOPS.get(below), STOPS.get(below + 1)) else { return [0, 0, 0] };
+    let (Some(low), Some(high)) = (STOPS.get(below), STOPS.get(below + 1)) else {
+        return [0, 0, 0];
+    };
     let mut out = [0; 3];
     for (slot, (low, high)) in out.iter_mut().zip(low.iter().zip(high)) {
         *slot = (f32::from(*low) + (f32::from(*high) - f32::from(*low)) * share).round() as u8;
@@ -45,8 +58,15 @@ fn colour(depth: f32, near: f32, far: f32) -> [u8; 3] {
 }
 
 /// Seven stops, light to the eye in even steps.
-const STOPS: [[u8; 3]; 7] =
-    [[68, 1, 84], [68, 58, 131], [49, 104, 142], [33, 145, 140], [53, 183, 121], [144, 215, 67], [253, 231, 37]];
+const STOPS: [[u8; 3]; 7] = [
+    [68, 1, 84],
+    [68, 58, 131],
+    [49, 104, 142],
+    [33, 145, 140],
+    [53, 183, 121],
+    [144, 215, 67],
+    [253, 231, 37],
+];
 const GAP: usize = 4;
 
 #[cfg(test)]

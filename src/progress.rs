@@ -56,8 +56,15 @@ pub enum Tone {
 pub struct Progress(Mode);
 
 enum Mode {
-    Terminal { bars: MultiProgress, board: ProgressBar, colours: bool },
-    Plain { out: Box<dyn Write + Send>, last: (String, String) },
+    Terminal {
+        bars: MultiProgress,
+        board: ProgressBar,
+        colours: bool,
+    },
+    Plain {
+        out: Box<dyn Write + Send>,
+        last: (String, String),
+    },
 }
 
 impl Progress {
@@ -261,7 +268,13 @@ mod tests {
         progress.note("client 3 was killed");
         progress.show(&step("mask", 8), &[]);
         progress.show(&step("agree", 0), &[]);
-        progress.show(&Step { title: "audit".to_owned(), ..Step::default() }, &[]);
+        progress.show(
+            &Step {
+                title: "audit".to_owned(),
+                ..Step::default()
+            },
+            &[],
+        );
         progress.clear();
         let text = paper.text();
         assert_eq!(
@@ -277,7 +290,13 @@ mod tests {
             line(&step("mask", 6)),
             "round 2 of 5 · mask  6 of 8  ██████░░  4.2 MB in  65.5 kB out  at most 18 s left"
         );
-        assert_eq!(line(&Step { title: "audit".to_owned(), ..Step::default() }), "audit");
+        assert_eq!(
+            line(&Step {
+                title: "audit".to_owned(),
+                ..Step::default()
+            }),
+            "audit"
+        );
         assert_eq!(bar(500, 1000), "████████░░░░░░░░");
         assert_eq!(bar(9, 8), "████████");
         assert_eq!(bar(0, 0), "░");
@@ -298,7 +317,10 @@ mod tests {
         assert!(plain.iter().all(|row| !row.contains('\u{1b}')));
         assert!(plain[0].starts_with("00 uploading 1000 01 "), "{plain:?}");
         let painted = rows(&cells, true);
-        assert_eq!(painted[0].replace("\u{1b}[36m", "").replace("\u{1b}[0m", ""), plain[0]);
+        assert_eq!(
+            painted[0].replace("\u{1b}[36m", "").replace("\u{1b}[0m", ""),
+            plain[0]
+        );
     }
 
     #[test]

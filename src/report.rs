@@ -16,6 +16,9 @@ use crate::events::LogHead;
 /// Name and version of the report's JSON.
 pub const SCHEMA: &str = "veilsum-demo/1";
 
+/// [`Report::data`] of a run without recorded frames.
+pub const BUILT_IN_DATA: &str = "built-in generator";
+
 /// Facts of one run.
 ///
 /// Figures are rounded by [`rounded`] before they are stored, so that text and number are the same everywhere. Clients
@@ -34,7 +37,7 @@ pub struct Report {
     pub took_ms: u64,
     /// `depth` or `linear`.
     pub learner: String,
-    /// Where the frames came from: `built-in generator`, or a folder.
+    /// Where the frames came from: [`BUILT_IN_DATA`], or a folder.
     pub data: String,
     /// Seed of data, start and training.
     pub seed: u64,
@@ -281,7 +284,9 @@ pub struct Files {
 #[must_use]
 pub fn rounded(figure: f64) -> Option<f64> {
     let scaled = (figure * DECIMALS).round() / DECIMALS;
-    scaled.is_finite().then_some(if scaled == 0.0 { 0.0 } else { scaled })
+    scaled
+        .is_finite()
+        .then_some(if scaled == 0.0 { 0.0 } else { scaled })
 }
 
 const DECIMALS: f64 = 1e6;

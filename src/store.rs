@@ -15,7 +15,13 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// [`StoreError`] naming the file.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let fault = |doing| move |error| StoreError { doing, path: path.to_path_buf(), error };
+    let fault = |doing| {
+        move |error| StoreError {
+            doing,
+            path: path.to_path_buf(),
+            error,
+        }
+    };
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(fault("make the folder of"))?;
     }
@@ -27,7 +33,9 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     file.sync_all().map_err(fault("make durable"))?;
     fs::rename(&beside, path).map_err(fault("put in place"))?;
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(fault("make durable"))?;
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(fault("make durable"))?;
     }
     Ok(())
 }
@@ -42,7 +50,8 @@ pub fn model_bytes(entries: &[f32]) -> Vec<u8> {
 #[must_use]
 pub fn model_from_bytes(bytes: &[u8]) -> Option<Vec<f32>> {
     let (entries, rest) = bytes.as_chunks::<4>();
-    rest.is_empty().then(|| entries.iter().map(|entry| f32::from_le_bytes(*entry)).collect())
+    rest.is_empty()
+        .then(|| entries.iter().map(|entry| f32::from_le_bytes(*entry)).collect())
 }
 
 /// A disk that does not do what it must. Nothing is acknowledged that is not stored.
@@ -56,10 +65,18 @@ pub struct StoreError {
 
 impl StoreError {
     pub(crate) fn new(doing: &'static str, path: &Path, error: std::io::Error) -> Self {
-        Self { doing, path: path.to_path_buf(), error }
+        Self {
+            doing,
+            path: path.to_path_buf(),
+            error,
+        }
     }
 
     pub(crate) fn damaged(path: &Path, what: &str) -> Self {
-        Self::new("use", path, std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_owned()))
+        Self::new(
+            "use",
+            path,
+            std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_owned()),
+        )
     }
 }

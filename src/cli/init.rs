@@ -66,7 +66,11 @@ type Clusters = Vec<Vec<u32>>;
 /// The depth network where it is built in.
 #[must_use]
 pub fn default_learner() -> LearnerKind {
-    if cfg!(feature = "torch") { LearnerKind::Depth } else { LearnerKind::Linear }
+    if cfg!(feature = "torch") {
+        LearnerKind::Depth
+    } else {
+        LearnerKind::Linear
+    }
 }
 
 pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
@@ -85,10 +89,17 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
     };
     let mut rng = ChaCha20Rng::from_seed(system_seed()?);
     let made = kit::create(&request, SystemTime::now(), &mut rng).map_err(|error| {
-        let exit = if matches!(error, KitError::Request(_)) { Exit::Usage } else { Exit::Config };
+        let exit = if matches!(error, KitError::Request(_)) {
+            Exit::Usage
+        } else {
+            Exit::Config
+        };
         Failure::new(exit, error)
     })?;
-    println!("{} clients of {} organisations, threshold {}:", request.clients, request.orgs, made.policy.threshold);
+    println!(
+        "{} clients of {} organisations, threshold {}:",
+        request.clients, request.orgs, made.policy.threshold
+    );
     println!("  veilsum serve --config {}", made.server.display());
     for client in &made.clients {
         println!("  veilsum join --config {}", client.display());
@@ -102,7 +113,11 @@ fn parse_clusters(text: &str) -> Result<Clusters, String> {
 }
 
 fn parse_cluster(text: &str) -> Result<Vec<u32>, String> {
-    let number = |text: &str| text.trim().parse::<u32>().map_err(|_| format!("`{text}` is not a client number"));
+    let number = |text: &str| {
+        text.trim()
+            .parse::<u32>()
+            .map_err(|_| format!("`{text}` is not a client number"))
+    };
     let mut members = Vec::new();
     for part in text.split(',') {
         match part.split_once('-') {

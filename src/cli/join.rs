@@ -41,7 +41,13 @@ pub(super) fn run(args: &JoinArgs) -> Result<Exit, Failure> {
     let result = join_all(args, sink.as_mut());
     if let Err(failure) = &result {
         let reason = format!("{:?}", failure.exit);
-        let _ = sink.emit(0, &ClientEvent::Failed { reason, detail: failure.to_string() });
+        let _ = sink.emit(
+            0,
+            &ClientEvent::Failed {
+                reason,
+                detail: failure.to_string(),
+            },
+        );
     }
     result
 }
@@ -54,23 +60,47 @@ fn join_all(args: &JoinArgs, sink: &mut dyn Sink<ClientEvent>) -> Result<Exit, F
     let me = ClientId(settings.client);
     let identity = config.identity(&settings.key).map_err(config_failure)?;
     let enrolled = genesis.book.members().get(&me).ok_or_else(|| {
-        Failure::say(Exit::Config, format!("client {} is not among the {} of the policy", me.0, genesis.policy.clients))
+        Failure::say(
+            Exit::Config,
+            format!(
+                "client {} is not among the {} of the policy",
+                me.0, genesis.policy.clients
+            ),
+        )
     })?;
     if enrolled.key != identity.public() {
-        return Err(Failure::say(Exit::Config, format!("client.key is not the key that the policy names for client {}", me.0)));
+        return Err(Failure::say(
+            Exit::Config,
+            format!(
+                "client.key is not the key that the policy names for client {}",
+                me.0
+            ),
+        ));
     }
     let (tls, roots) = config.tls(&settings.tls).map_err(config_failure)?;
     if tls.peer_id().0 != enrolled.tls.0 {
-        return Err(Failure::say(Exit::Config, format!("the TLS certificate is not the one that the policy names for client {}", me.0)));
+        return Err(Failure::say(
+            Exit::Config,
+            format!(
+                "the TLS certificate is not the one that the policy names for client {}",
+                me.0
+            ),
+        ));
     }
     // Frames and network are tried before the server hears of this client.
     let base = args.config.parent().unwrap_or(Path::new(""));
-    let loaded = settings.data.load(base, network::frame_size(settings.learner.kind)).map_err(config_failure)?;
+    let loaded = settings
+        .data
+        .load(base, network::frame_size(settings.learner.kind))
+        .map_err(config_failure)?;
     tracing::info!("{}", loaded.summary);
     let scores = !loaded.data.test().is_empty();
     let learner = network::learner(&settings.learner, loaded.data).map_err(config_failure)?;
     if Digest(learner.layout().digest()) != genesis.policy.update.schema {
-        return Err(Failure::say(Exit::Config, "this client's network does not have the shared tensors that the policy was signed for"));
+        return Err(Failure::say(
+            Exit::Config,
+            "this client's network does not have the shared tensors that the policy was signed for",
+        ));
     }
     let store = ClientStore::open(&config.path(&settings.state)).map_err(config_failure)?;
     let member = Arc::new(Membership {

@@ -11,8 +11,8 @@ use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use veilsum_aggregation::server::ServerSetup;
 use veilsum_aggregation::message::MESSAGE_CAP;
+use veilsum_aggregation::server::ServerSetup;
 use veilsum_attestation::statement::ClientSet;
 use veilsum_crypto::ClientId;
 use veilsum_transport::{Limits, QuicListener};
@@ -36,7 +36,13 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let result = runtime()?.block_on(serve_all(args, sink.as_mut()));
     if let Err(failure) = &result {
         let reason = format!("{:?}", failure.exit);
-        let _ = sink.emit(0, &ServerEvent::Failed { reason, detail: failure.to_string() });
+        let _ = sink.emit(
+            0,
+            &ServerEvent::Failed {
+                reason,
+                detail: failure.to_string(),
+            },
+        );
     }
     result
 }
@@ -48,7 +54,10 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
     let genesis = Genesis::read(&config.path(&settings.policy), &trust).map_err(config_failure)?;
     let identity = config.identity(&settings.key).map_err(config_failure)?;
     if identity.public() != genesis.policy.server {
-        return Err(Failure::say(Exit::Config, "server.key is not the key that the policy names for the server"));
+        return Err(Failure::say(
+            Exit::Config,
+            "server.key is not the key that the policy names for the server",
+        ));
     }
     let (tls, roots) = config.tls(&settings.tls).map_err(config_failure)?;
     let initial = config.bytes(&settings.initial_model).map_err(config_failure)?;
@@ -57,13 +66,21 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
         .ok_or_else(|| {
             Failure::say(
                 Exit::Config,
-                format!("the initial model does not have the policy's {} entries", genesis.policy.update.entries),
+                format!(
+                    "the initial model does not have the policy's {} entries",
+                    genesis.policy.update.entries
+                ),
             )
         })?;
-    let (mut store, resume) = ServerStore::open(&config.path(&settings.state), &genesis.entries).map_err(config_failure)?;
+    let (mut store, resume) =
+        ServerStore::open(&config.path(&settings.state), &genesis.entries).map_err(config_failure)?;
     let rounds = genesis.policy.rounds;
-    let clusters: Vec<ClientSet> =
-        settings.round.clusters.iter().map(|members| members.iter().copied().map(ClientId).collect()).collect();
+    let clusters: Vec<ClientSet> = settings
+        .round
+        .clusters
+        .iter()
+        .map(|members| members.iter().copied().map(ClientId).collect())
+        .collect();
     let plan = ServePlan {
         setup: Arc::new(ServerSetup {
             identity,
@@ -83,22 +100,32 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
     let listener = QuicListener::bind(settings.listen, tls, roots, limits())
         .map_err(|error| Failure::new(Exit::Config, error))?;
     let addr = listener.local_addr().to_string();
-    sink.emit(0, &ServerEvent::Listening { addr }).map_err(|error| Failure::new(Exit::Bug, error))?;
+    sink.emit(0, &ServerEvent::Listening { addr })
+        .map_err(|error| Failure::new(Exit::Bug, error))?;
     let stop = async {
         let _ = tokio::signal::ctrl_c().await;
     };
-    let log = serve(listener, plan, &mut store, resume, sink, stop).await.map_err(serve_failure)?;
+    let log = serve(listener, plan, &mut store, resume, sink, stop)
+        .await
+        .map_err(serve_failure)?;
     let bundle = config.path(&settings.bundle);
     crate::bundle::export(&bundle, &log, &store, &setup).map_err(|error| Failure::new(Exit::Bug, error))?;
-    let finished =
-        ServerEvent::Finished { rounds, bundle: bundle.display().to_string(), head: log_head(log.head()) };
-    sink.emit(0, &finished).map_err(|error| Failure::new(Exit::Bug, error))?;
+    let finished = ServerEvent::Finished {
+        rounds,
+        bundle: bundle.display().to_string(),
+        head: log_head(log.head()),
+    };
+    sink.emit(0, &finished)
+        .map_err(|error| Failure::new(Exit::Bug, error))?;
     Ok(Exit::Ok)
 }
 
 /// What one peer may take: control messages grow with the number of clients.
 pub(super) fn limits() -> Limits {
-    Limits { control_max: u32::try_from(MESSAGE_CAP).unwrap_or(u32::MAX), ..Limits::default() }
+    Limits {
+        control_max: u32::try_from(MESSAGE_CAP).unwrap_or(u32::MAX),
+        ..Limits::default()
+    }
 }
 
 pub(super) fn config_failure(error: impl Into<anyhow::Error>) -> Failure {

@@ -51,7 +51,14 @@ impl DataConfig {
     /// [`DataLoadError`], naming the file or setting.
     pub fn load(&self, base: &Path, (width, height): (usize, usize)) -> Result<Loaded, DataLoadError> {
         match self {
-            Self::Generated { platform, place, night, seed, train, test } => {
+            Self::Generated {
+                platform,
+                place,
+                night,
+                seed,
+                train,
+                test,
+            } => {
                 let generator = Generator {
                     platform: named("data.platform", platform, &Platform::ALL, Platform::name)?,
                     place: named("data.place", place, &Place::ALL, Place::name)?,
@@ -63,7 +70,12 @@ impl DataConfig {
                     seed: *seed,
                 };
                 let data = generator.dataset()?;
-                let summary = format!("{} training and {} test frames generated for {}", train, test, data.name());
+                let summary = format!(
+                    "{} training and {} test frames generated for {}",
+                    train,
+                    test,
+                    data.name()
+                );
                 Ok(Loaded { data, summary })
             }
             Self::Folder { path, scale } => {
@@ -80,7 +92,10 @@ impl DataConfig {
                     }
                 };
                 let (data, report) = folder::read_client(&base.join(path), &options)?;
-                Ok(Loaded { data, summary: report.to_string() })
+                Ok(Loaded {
+                    data,
+                    summary: report.to_string(),
+                })
             }
         }
     }
@@ -92,10 +107,16 @@ fn named<T: Copy>(
     all: &[T],
     name: impl Fn(T) -> &'static str,
 ) -> Result<T, ConfigError> {
-    all.iter().copied().find(|item| name(*item) == text).ok_or_else(|| {
-        let names: Vec<_> = all.iter().map(|item| name(*item)).collect();
-        ConfigError::Value { key, reason: format!("`{text}` is not one of {}", names.join(", ")) }
-    })
+    all.iter()
+        .copied()
+        .find(|item| name(*item) == text)
+        .ok_or_else(|| {
+            let names: Vec<_> = all.iter().map(|item| name(*item)).collect();
+            ConfigError::Value {
+                key,
+                reason: format!("`{text}` is not one of {}", names.join(", ")),
+            }
+        })
 }
 
 /// Why frames cannot be had.

@@ -15,8 +15,15 @@ pub(super) struct Shard {
 /// Deals the folders `data/clients/*` (or `data/*`) to the clients in order; clients that share a folder take turns
 /// frame by frame, so nobody holds another's frames.
 pub(super) fn shards(data: &Path, clients: u32) -> Result<Vec<Shard>, DataFolderError> {
-    let root = if data.join("clients").is_dir() { data.join("clients") } else { data.to_path_buf() };
-    let fault = |error| DataFolderError::Io { path: root.clone(), error };
+    let root = if data.join("clients").is_dir() {
+        data.join("clients")
+    } else {
+        data.to_path_buf()
+    };
+    let fault = |error| DataFolderError::Io {
+        path: root.clone(),
+        error,
+    };
     let mut folders: Vec<PathBuf> = std::fs::read_dir(&root)
         .map_err(fault)?
         .collect::<Result<Vec<_>, _>>()
@@ -34,7 +41,9 @@ pub(super) fn shards(data: &Path, clients: u32) -> Result<Vec<Shard>, DataFolder
         .map(|client| {
             // Neighbouring clients share a folder, so that clusters of neighbours see like places.
             let place = |client: usize| client * folders.len() / clients;
-            let mates: Vec<usize> = (0..clients).filter(|other| place(*other) == place(client)).collect();
+            let mates: Vec<usize> = (0..clients)
+                .filter(|other| place(*other) == place(client))
+                .collect();
             Shard {
                 folder: folders.get(place(client)).cloned().unwrap_or_default(),
                 index: mates.iter().position(|mate| *mate == client).unwrap_or(0),
@@ -46,15 +55,25 @@ pub(super) fn shards(data: &Path, clients: u32) -> Result<Vec<Shard>, DataFolder
 
 /// Makes a client's folder of links to its frames.
 pub(super) fn link(shard: Option<&Shard>, to: &Path) -> Result<DataConfig, DataFolderError> {
-    let Some(shard) = shard else { return Err(DataFolderError::Empty { path: to.to_path_buf() }) };
-    let from = std::path::absolute(&shard.folder).map_err(|error| DataFolderError::Io { path: shard.folder.clone(), error })?;
+    let Some(shard) = shard else {
+        return Err(DataFolderError::Empty {
+            path: to.to_path_buf(),
+        });
+    };
+    let from = std::path::absolute(&shard.folder).map_err(|error| DataFolderError::Io {
+        path: shard.folder.clone(),
+        error,
+    })?;
     for split in ["train", "test"] {
         for kind in ["rgb", "depth"] {
             let source = from.join(split).join(kind);
             if !source.is_dir() {
                 continue;
             }
-            let fault = |error| DataFolderError::Io { path: source.clone(), error };
+            let fault = |error| DataFolderError::Io {
+                path: source.clone(),
+                error,
+            };
             let target = to.join(split).join(kind);
             std::fs::create_dir_all(&target).map_err(fault)?;
             let mut names: Vec<_> = std::fs::read_dir(&source)
@@ -72,16 +91,23 @@ pub(super) fn link(shard: Option<&Shard>, to: &Path) -> Result<DataConfig, DataF
     }
     let meta = from.join("meta.json");
     if meta.is_file() {
-        std::os::unix::fs::symlink(&meta, to.join("meta.json")).map_err(|error| DataFolderError::Io { path: meta, error })?;
+        std::os::unix::fs::symlink(&meta, to.join("meta.json"))
+            .map_err(|error| DataFolderError::Io { path: meta, error })?;
     }
-    Ok(DataConfig::Folder { path: "frames".into(), scale: None })
+    Ok(DataConfig::Folder {
+        path: "frames".into(),
+        scale: None,
+    })
 }
 
 /// Generated frames: the first half of the clients indoors, the second in streets, robot types in turn, and one client of
 /// each half in the dark.
 pub(super) fn generated(client: u32, request: &KitRequest) -> DataConfig {
     let half = request.clients / 2;
-    let platform = ["ugv", "legged", "uav", "humanoid"].get(client as usize % 4).copied().unwrap_or("ugv");
+    let platform = ["ugv", "legged", "uav", "humanoid"]
+        .get(client as usize % 4)
+        .copied()
+        .unwrap_or("ugv");
     DataConfig::Generated {
         platform: platform.into(),
         place: if client < half { "indoor" } else { "street" }.into(),

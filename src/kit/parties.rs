@@ -2,8 +2,8 @@
 
 use super::{KitError, KitRequest, inside, key_text};
 use crate::config::{
-    AuditorConfig, ClientConfig, DataConfig, DeadlineConfig, LearnerConfig, RoundConfig, ServerConfig, TlsConfig,
-    TrainingConfig, TrustConfig,
+    AuditorConfig, ClientConfig, DataConfig, DeadlineConfig, LearnerConfig, RoundConfig, ServerConfig,
+    TlsConfig, TrainingConfig, TrustConfig,
 };
 use crate::genesis::Trust;
 use crate::store::{StoreError, write_atomic};
@@ -20,7 +20,12 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    pub(super) fn server(&self, identity: &Identity, tls: &Issued, initial: &[u8]) -> Result<PathBuf, KitError> {
+    pub(super) fn server(
+        &self,
+        identity: &Identity,
+        tls: &Issued,
+        initial: &[u8],
+    ) -> Result<PathBuf, KitError> {
         let folder = self.request.dir.join("server");
         self.common(&folder, "server.key", identity, tls)?;
         write_atomic(&inside(&folder, "initial.f32"), initial)?;
@@ -39,10 +44,20 @@ impl Writer<'_> {
                 start_after_s: 120,
                 attempts: 3,
             },
-            deadlines: DeadlineConfig { advertise_s: 300, share_s: 20, mask_s: 60, agree_s: 20, unmask_s: 20 },
+            deadlines: DeadlineConfig {
+                advertise_s: 300,
+                share_s: 20,
+                mask_s: 60,
+                agree_s: 20,
+                unmask_s: 20,
+            },
         };
         let path = inside(&folder, "server.toml");
-        write_config(&path, "veilsum server: `veilsum serve --config server.toml`", &config)?;
+        write_config(
+            &path,
+            "veilsum server: `veilsum serve --config server.toml`",
+            &config,
+        )?;
         Ok(path)
     }
 
@@ -83,18 +98,30 @@ impl Writer<'_> {
             data,
         };
         let path = inside(folder, "client.toml");
-        write_config(&path, "veilsum client: `veilsum join --config client.toml`", &config)?;
+        write_config(
+            &path,
+            "veilsum client: `veilsum join --config client.toml`",
+            &config,
+        )?;
         Ok(path)
     }
 
     pub(super) fn auditor(&self) -> Result<PathBuf, KitError> {
         let path = self.request.dir.join("auditor/auditor.toml");
-        let config = AuditorConfig { trust: self.trust_config() };
+        let config = AuditorConfig {
+            trust: self.trust_config(),
+        };
         write_config(&path, "veilsum auditor: `veilsum audit bundle.veil`", &config)?;
         Ok(path)
     }
 
-    fn common(&self, folder: &Path, key_name: &str, identity: &Identity, tls: &Issued) -> Result<(), KitError> {
+    fn common(
+        &self,
+        folder: &Path,
+        key_name: &str,
+        identity: &Identity,
+        tls: &Issued,
+    ) -> Result<(), KitError> {
         secret(&inside(folder, key_name), key_text(identity).as_bytes())?;
         secret(&inside(folder, "tls.key"), tls.key_pem.as_bytes())?;
         write_atomic(&inside(folder, "tls.pem"), tls.cert_pem.as_bytes())?;
@@ -123,7 +150,11 @@ pub(super) fn learner_config(request: &KitRequest) -> LearnerConfig {
 }
 
 fn tls_config() -> TlsConfig {
-    TlsConfig { certificate: "tls.pem".into(), key: "tls.key".into(), authority: "ca.pem".into() }
+    TlsConfig {
+        certificate: "tls.pem".into(),
+        key: "tls.key".into(),
+        authority: "ca.pem".into(),
+    }
 }
 
 /// Writes a secret so that only its owner can read it, from the first byte on.
@@ -140,11 +171,16 @@ pub(super) fn secret(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         .mode(0o600)
         .open(path)
         .map_err(fault("write"))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(fault("write"))
+    file.write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .map_err(fault("write"))
 }
 
 fn write_config<T: Serialize>(path: &Path, title: &str, config: &T) -> Result<(), KitError> {
-    let text = format!("# {title}\n# Paths are relative to this file.\n\n{}", toml::to_string(config)?);
+    let text = format!(
+        "# {title}\n# Paths are relative to this file.\n\n{}",
+        toml::to_string(config)?
+    );
     write_atomic(path, text.as_bytes())?;
     Ok(())
 }

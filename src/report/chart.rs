@@ -118,7 +118,11 @@ impl Area {
     fn mark(&self, (round, why): &(u64, String)) -> String {
         let x = self.x(*round);
         // The text stands on the side with more room.
-        let (anchor, shift) = if x > f64::midpoint(LEFT, RIGHT) { ("end", -5.0) } else { ("start", 5.0) };
+        let (anchor, shift) = if x > f64::midpoint(LEFT, RIGHT) {
+            ("end", -5.0)
+        } else {
+            ("start", 5.0)
+        };
         format!(
             r#"<line class="mark" x1="{x:.1}" y1="{TOP}" x2="{x:.1}" y2="{BOTTOM}"/><text class="tick" x="{:.1}" y="{:.1}" text-anchor="{anchor}">{}</text>"#,
             x + shift,
@@ -170,10 +174,15 @@ fn shape(index: usize, x: f64, y: f64, data: &str, title: &str) -> String {
             .iter()
             .map(|(dx, dy)| format!("{:.2},{:.2}", x + dx, y + dy))
             .collect();
-        format!(r#"<polygon class="dot c{class}" points="{}"{data}>{title}</polygon>"#, corners.join(" "))
+        format!(
+            r#"<polygon class="dot c{class}" points="{}"{data}>{title}</polygon>"#,
+            corners.join(" ")
+        )
     };
     match index % 4 {
-        0 => format!(r#"<circle class="dot c{class}" cx="{x:.2}" cy="{y:.2}" r="3.5"{data}>{title}</circle>"#),
+        0 => {
+            format!(r#"<circle class="dot c{class}" cx="{x:.2}" cy="{y:.2}" r="3.5"{data}>{title}</circle>"#)
+        }
         1 => polygon(&[(-3.4, -3.4), (3.4, -3.4), (3.4, 3.4), (-3.4, 3.4)]),
         2 => polygon(&[(0.0, -4.5), (4.2, 3.2), (-4.2, 3.2)]),
         _ => polygon(&[(0.0, -4.6), (4.6, 0.0), (0.0, 4.6), (-4.6, 0.0)]),
@@ -264,7 +273,10 @@ mod tests {
             assert_eq!(labels.len(), ticks.len(), "{labels:?}");
         }
         let scale = Scale::over(0.0, 0.61);
-        assert_eq!(scale.ticks().map(|tick| scale.label(tick)).collect::<Vec<_>>(), ["0.0", "0.2", "0.4", "0.6", "0.8"]);
+        assert_eq!(
+            scale.ticks().map(|tick| scale.label(tick)).collect::<Vec<_>>(),
+            ["0.0", "0.2", "0.4", "0.6", "0.8"]
+        );
     }
 
     #[test]
@@ -284,7 +296,11 @@ mod tests {
         }
         .svg();
         // The scale is 0 to 0.8 over y 196 to 12; the rounds 0 to 4 over x 56 to 360.
-        for place in [r#"cx="56.00" cy="12.00""#, r#"cx="208.00" cy="196.00""#, r#"cx="360.00" cy="104.00""#] {
+        for place in [
+            r#"cx="56.00" cy="12.00""#,
+            r#"cx="208.00" cy="196.00""#,
+            r#"cx="360.00" cy="104.00""#,
+        ] {
             assert!(svg.contains(place), "{place} in {svg}");
         }
     }

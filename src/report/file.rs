@@ -43,7 +43,11 @@ impl Report {
             return Err(ParseError::Schema(header.schema.chars().take(80).collect()));
         }
         let report: Self = serde_json::from_str(text)?;
-        for shot in report.examples.iter().flat_map(|example| [&example.first, &example.last]) {
+        for shot in report
+            .examples
+            .iter()
+            .flat_map(|example| [&example.first, &example.last])
+        {
             picture::check_base64(&shot.png_base64)?;
         }
         Ok(report)

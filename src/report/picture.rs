@@ -193,7 +193,10 @@ mod tests {
         let mut writer = encoder.write_header().unwrap();
         writer.write_image_data(&[0x12, 0x34, 0xff, 0xff]).unwrap();
         writer.finish().unwrap();
-        assert_eq!(embedded(&out).unwrap().bytes, [0x12, 0x12, 0x12, 0xff, 0xff, 0xff]);
+        assert_eq!(
+            embedded(&out).unwrap().bytes,
+            [0x12, 0x12, 0x12, 0xff, 0xff, 0xff]
+        );
     }
 
     #[test]
@@ -203,7 +206,10 @@ mod tests {
             let error = embedded(&whole[..cut]).unwrap_err();
             assert!(matches!(error, PictureError::Png(_)), "{cut}: {error}");
         }
-        assert!(matches!(embed(Path::new("/nowhere/x.png")), Err(PictureError::Io(_))));
+        assert!(matches!(
+            embed(Path::new("/nowhere/x.png")),
+            Err(PictureError::Io(_))
+        ));
         assert!(matches!(check_base64("no base64!"), Err(PictureError::Base64)));
         assert!(matches!(check_base64("aGVsbG8="), Err(PictureError::Png(_))));
         // A header that promises a picture of 2^31 pixels a side.

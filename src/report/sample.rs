@@ -23,10 +23,16 @@ pub(crate) fn report() -> Report {
             exit_code: 0,
             checks: vec![
                 check("all rounds done", "5 of 5 rounds finished"),
-                check("killed and dropped", "client 3 was killed in round 2, which ended without it"),
+                check(
+                    "killed and dropped",
+                    "client 3 was killed in round 2, which ended without it",
+                ),
                 check("back in the next round", "client 3 is a survivor of round 3"),
                 check("audit", "verified"),
-                check("training works", "AbsRel of cluster 0 fell by 57.4 %, of cluster 1 by 58.7 %; 25 % is asked for"),
+                check(
+                    "training works",
+                    "AbsRel of cluster 0 fell by 57.4 %, of cluster 1 by 58.7 %; 25 % is asked for",
+                ),
             ],
         },
         policy: Policy {
@@ -34,16 +40,23 @@ pub(crate) fn report() -> Report {
             crowd: 4,
             crowd_orgs: 2,
         },
-        organisations: ["Aurora Motors", "Borealis Robotics", "Cirrus Cars", "Dune Dynamics"]
-            .map(str::to_owned)
-            .to_vec(),
+        organisations: [
+            "Aurora Motors",
+            "Borealis Robotics",
+            "Cirrus Cars",
+            "Dune Dynamics",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         clients: (0..8_u32)
             .map(|id| Client {
                 id,
                 organisation: id / 2,
                 robot: ["ugv", "legged", "uav", "humanoid"][id as usize / 2].to_owned(),
                 place: ["indoor, day", "street, night"][id as usize % 2].to_owned(),
-                clusters: (0..2).filter(|cluster| members[*cluster as usize].contains(&id)).collect(),
+                clusters: (0..2)
+                    .filter(|cluster| members[*cluster as usize].contains(&id))
+                    .collect(),
                 sent_bytes: 1_812_004 * (1 + u64::from((2..6).contains(&id))) + u64::from(id) * 97,
                 received_bytes: 3_100_400 + u64::from(id) * 1_013,
             })
@@ -58,9 +71,10 @@ pub(crate) fn report() -> Report {
             .collect(),
         rounds: (1..=5).map(round).collect(),
         aborted: Vec::new(),
-        curves: vec![curve(0, [0.612, 0.413, 0.345_678_9, 0.301, 0.279, 0.2607]), curve(1, [
-            0.734, 0.498, 0.42, 0.371, 0.333, 0.303,
-        ])],
+        curves: vec![
+            curve(0, [0.612, 0.413, 0.345_678_9, 0.301, 0.279, 0.2607]),
+            curve(1, [0.734, 0.498, 0.42, 0.371, 0.333, 0.303]),
+        ],
         kill: Some(Kill {
             client: 3,
             round: 2,
@@ -70,18 +84,30 @@ pub(crate) fn report() -> Report {
             restarted_ms: Some(58_004),
             back_in_round: Some(3),
         }),
-        examples: vec![example(0, "ugv"), example(2, "legged"), example(4, "uav"), example(6, "humanoid")],
+        examples: vec![
+            example(0, "ugv"),
+            example(2, "legged"),
+            example(4, "uav"),
+            example(6, "humanoid"),
+        ],
         audit: Some(Audit {
             overall: "verified".to_owned(),
             took_ms: 812,
-            checks: ["signatures", "log chain", "survivor agreement", "sums", "one share kind per client", "crowd"]
-                .into_iter()
-                .map(|name| AuditCheck {
-                    name: name.to_owned(),
-                    status: "verified".to_owned(),
-                    says: "holds in all 5 rounds".to_owned(),
-                })
-                .collect(),
+            checks: [
+                "signatures",
+                "log chain",
+                "survivor agreement",
+                "sums",
+                "one share kind per client",
+                "crowd",
+            ]
+            .into_iter()
+            .map(|name| AuditCheck {
+                name: name.to_owned(),
+                status: "verified".to_owned(),
+                says: "holds in all 5 rounds".to_owned(),
+            })
+            .collect(),
         }),
         files: Files {
             bundle: "target/demo/server/bundle".to_owned(),

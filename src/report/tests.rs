@@ -67,7 +67,10 @@ fn read_back(shown: &str) -> (f64, f64) {
     let plain = shown.replace(['\u{202f}', '+'], "").replace('\u{2212}', "-");
     if let Some((minutes, seconds)) = plain.split_once("\u{a0}min ") {
         let seconds: f64 = seconds.strip_suffix("\u{a0}s").unwrap().parse().unwrap();
-        return (60_000.0 * minutes.parse::<f64>().unwrap() + 1_000.0 * seconds, 500.0);
+        return (
+            60_000.0 * minutes.parse::<f64>().unwrap() + 1_000.0 * seconds,
+            500.0,
+        );
     }
     let (digits, unit) = plain.split_once(['\u{a0}', ' ']).unwrap_or((&plain, ""));
     let factor = match unit {
@@ -86,7 +89,9 @@ fn read_back(shown: &str) -> (f64, f64) {
 fn agree(page: &str, json: &Value) -> usize {
     let figures = figures(page);
     for figure in &figures {
-        let value = json.pointer(&figure.path).unwrap_or_else(|| panic!("{figure:?} is not in the JSON"));
+        let value = json
+            .pointer(&figure.path)
+            .unwrap_or_else(|| panic!("{figure:?} is not in the JSON"));
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         if figure.shown.is_none() {
             // A chart writes a number by itself.
@@ -95,10 +100,15 @@ fn agree(page: &str, json: &Value) -> usize {
             continue;
         }
         assert_eq!(figure.value, text, "{figure:?}");
-        let Some((unit, shown)) = &figure.shown else { continue };
+        let Some((unit, shown)) = &figure.shown else {
+            continue;
+        };
         match unit.as_str() {
             "text" => assert_eq!(*shown, text, "{figure:?}"),
-            "stem" => assert!(text.starts_with(shown.trim_end_matches('…')) && shown.len() > 8, "{figure:?}"),
+            "stem" => assert!(
+                text.starts_with(shown.trim_end_matches('…')) && shown.len() > 8,
+                "{figure:?}"
+            ),
             "ids" => {
                 let mut ids = Vec::new();
                 for part in shown.split(", ").filter(|part| *part != "none") {
@@ -107,7 +117,11 @@ fn agree(page: &str, json: &Value) -> usize {
                 }
                 assert_eq!(serde_json::to_value(ids).unwrap(), *value, "{figure:?}");
             }
-            "counts" => assert_eq!(format!("[{}]", shown.replace('\u{202f}', "").replace(' ', "")), text, "{figure:?}"),
+            "counts" => assert_eq!(
+                format!("[{}]", shown.replace('\u{202f}', "").replace(' ', "")),
+                text,
+                "{figure:?}"
+            ),
             "count" => assert_eq!(shown.replace('\u{202f}', ""), text, "{figure:?}"),
             "bytes" | "ms" | "score" | "change" => {
                 let (number, half) = read_back(shown);
@@ -131,14 +145,40 @@ fn the_page_shows_what_the_json_holds() {
     // Every round, client, point, check and kill is on the page.
     let paths: BTreeSet<String> = figures(&page).into_iter().map(|figure| figure.path).collect();
     for (list, fields) in [
-        ("rounds", &["round", "survivors", "dropped", "released", "withheld", "weights", "took_ms", "bytes_in", "bytes_out", "head/size", "head/root"][..]),
-        ("clients", &["id", "robot", "place", "sent_bytes", "received_bytes"]),
-        ("curves/0/points", &["round", "loss", "abs_rel", "rmse", "delta1", "clients", "images"]),
+        (
+            "rounds",
+            &[
+                "round",
+                "survivors",
+                "dropped",
+                "released",
+                "withheld",
+                "weights",
+                "took_ms",
+                "bytes_in",
+                "bytes_out",
+                "head/size",
+                "head/root",
+            ][..],
+        ),
+        (
+            "clients",
+            &["id", "robot", "place", "sent_bytes", "received_bytes"],
+        ),
+        (
+            "curves/0/points",
+            &["round", "loss", "abs_rel", "rmse", "delta1", "clients", "images"],
+        ),
         ("curves/1/points", &["loss", "abs_rel"]),
         ("audit/checks", &["name", "status", "says"]),
         ("outcome/checks", &["name", "says"]),
     ] {
-        let length = json.pointer(&format!("/{list}")).unwrap().as_array().unwrap().len();
+        let length = json
+            .pointer(&format!("/{list}"))
+            .unwrap()
+            .as_array()
+            .unwrap()
+            .len();
         for index in 0..length {
             for field in fields {
                 let path = format!("/{list}/{index}/{field}");
@@ -146,7 +186,13 @@ fn the_page_shows_what_the_json_holds() {
             }
         }
     }
-    for path in ["/kill/client", "/kill/killed_ms", "/kill/restarted_ms", "/kill/back_in_round", "/audit/overall"] {
+    for path in [
+        "/kill/client",
+        "/kill/killed_ms",
+        "/kill/restarted_ms",
+        "/kill/back_in_round",
+        "/audit/overall",
+    ] {
         assert!(paths.contains(path), "{path}");
     }
 }
@@ -169,7 +215,10 @@ fn a_changed_figure_is_noticed() {
         let to = to.replace(" min", "\u{a0}min");
         assert!(page.contains(&from), "{from}");
         let forged = page.replace(&from, &to);
-        assert!(std::panic::catch_unwind(|| agree(&forged, &json)).is_err(), "{from} -> {to}");
+        assert!(
+            std::panic::catch_unwind(|| agree(&forged, &json)).is_err(),
+            "{from} -> {to}"
+        );
     }
 }
 
@@ -180,7 +229,9 @@ fn dots_stand_at_the_height_of_their_figures() {
     for chart in page.split("<svg ").filter(|chart| chart.contains("data-low")) {
         let attribute = |name: &str| -> f64 {
             let from = chart.find(&format!("{name}=\"")).unwrap() + name.len() + 2;
-            chart[from..from + chart[from..].find('"').unwrap()].parse().unwrap()
+            chart[from..from + chart[from..].find('"').unwrap()]
+                .parse()
+                .unwrap()
         };
         let (low, high) = (attribute("data-low"), attribute("data-high"));
         let (top, bottom) = (attribute("data-top"), attribute("data-bottom"));
@@ -198,10 +249,24 @@ fn dots_stand_at_the_height_of_their_figures() {
 #[test]
 fn the_page_needs_nothing_else() {
     let page = html::page(&sample::report()).unwrap();
-    for outside in ["http:", "https:", "//cdn", "<script", "<link", "<iframe", "@import", "url(", "javascript:", "src=\"/"] {
+    for outside in [
+        "http:",
+        "https:",
+        "//cdn",
+        "<script",
+        "<link",
+        "<iframe",
+        "@import",
+        "url(",
+        "javascript:",
+        "src=\"/",
+    ] {
         assert!(!page.contains(outside), "{outside}");
     }
-    assert_eq!(page.matches("src=").count(), page.matches("src=\"data:image/png;base64,").count());
+    assert_eq!(
+        page.matches("src=").count(),
+        page.matches("src=\"data:image/png;base64,").count()
+    );
     assert_eq!(page.matches("<img ").count(), 8);
     assert!(page.contains("Content-Security-Policy"));
     assert!(page.contains("prefers-color-scheme: dark") && page.contains("@media print"));
@@ -246,7 +311,12 @@ fn a_run_that_failed_early_has_a_page_too() {
     }];
     let page = html::page(&report).unwrap();
     agree(&page, &serde_json::to_value(&report).unwrap());
-    for text in ["did not do what it should", "no round was finished", "TooFewKeys", "before the audit"] {
+    for text in [
+        "did not do what it should",
+        "no round was finished",
+        "TooFewKeys",
+        "before the audit",
+    ] {
         assert!(page.contains(text), "{text}");
     }
     assert!(!page.contains("NaN"));
@@ -286,26 +356,43 @@ fn json_there_and_back() {
         Report::parse(&text.replace("veilsum-demo/1", "veilsum-demo/2")),
         Err(ParseError::Schema(found)) if found == "veilsum-demo/2"
     ));
-    assert!(matches!(Report::parse(&text[..text.len() / 2]), Err(ParseError::Json(_))));
+    assert!(matches!(
+        Report::parse(&text[..text.len() / 2]),
+        Err(ParseError::Json(_))
+    ));
     assert!(matches!(Report::parse("[]"), Err(ParseError::Json(_))));
     let mut torn = report;
     torn.examples[0].first.png_base64.truncate(200);
-    assert!(matches!(Report::parse(&torn.to_json().unwrap()), Err(ParseError::Picture(_))));
+    assert!(matches!(
+        Report::parse(&torn.to_json().unwrap()),
+        Err(ParseError::Picture(_))
+    ));
 }
 
 #[test]
 fn files_appear_whole_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
-    let (json, page) = (folder.path().join("report.json"), folder.path().join("report.html"));
+    let (json, page) = (
+        folder.path().join("report.json"),
+        folder.path().join("report.html"),
+    );
     let report = sample::report();
     report.write(&json, &page).unwrap();
     assert_eq!(Report::read(&json).unwrap(), report);
-    assert_eq!(std::fs::read_to_string(&page).unwrap(), html::page(&report).unwrap());
-    let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(
+        std::fs::read_to_string(&page).unwrap(),
+        html::page(&report).unwrap()
+    );
+    let mut names: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     names.sort();
     assert_eq!(names, ["report.html", "report.json"]);
 
-    let error = report.write(&folder.path().join("no/report.json"), &page).unwrap_err();
+    let error = report
+        .write(&folder.path().join("no/report.json"), &page)
+        .unwrap_err();
     assert!(error.to_string().contains("no/report.json"), "{error}");
     // A folder is in the way: the fresh file goes away again.
     let blocked = folder.path().join("blocked");
@@ -316,7 +403,10 @@ fn files_appear_whole_or_not_at_all() {
 
     std::fs::write(&json, "{}").unwrap();
     let error = Report::read(&json).unwrap_err().to_string();
-    assert!(error.contains("report.json") && error.contains("schema"), "{error}");
+    assert!(
+        error.contains("report.json") && error.contains("schema"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -326,11 +416,17 @@ fn rounded_figures_read_back_as_the_same_number() {
     assert_eq!(rounded(-1e-9).unwrap().to_bits(), 0.0_f64.to_bits());
     let mut state = 1_u64;
     for _ in 0..10_000 {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         #[expect(clippy::cast_precision_loss, reason = "any number will do")]
         let figure = rounded((state >> 11) as f64 / 2_f64.powi(46) - 64.0).unwrap();
         let text = serde_json::to_string(&figure).unwrap();
-        assert_eq!(serde_json::from_str::<f64>(&text).unwrap().to_bits(), figure.to_bits(), "{text}");
+        assert_eq!(
+            serde_json::from_str::<f64>(&text).unwrap().to_bits(),
+            figure.to_bits(),
+            "{text}"
+        );
     }
 }
 
@@ -339,6 +435,8 @@ fn rounded_figures_read_back_as_the_same_number() {
 fn sample_for_the_eye() {
     if let Some(folder) = std::env::var_os("VEILSUM_SAMPLE") {
         let folder = std::path::PathBuf::from(folder);
-        sample::report().write(&folder.join("report.json"), &folder.join("report.html")).unwrap();
+        sample::report()
+            .write(&folder.join("report.json"), &folder.join("report.html"))
+            .unwrap();
     }
 }

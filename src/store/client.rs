@@ -18,7 +18,9 @@ impl ClientStore {
     /// [`StoreError`].
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         std::fs::create_dir_all(folder).map_err(|error| StoreError::new("make", folder, error))?;
-        Ok(Self { folder: folder.to_path_buf() })
+        Ok(Self {
+            folder: folder.to_path_buf(),
+        })
     }
 
     /// The last head, or the empty log's for a newcomer.
@@ -33,7 +35,10 @@ impl ClientStore {
             Err(error) => return Err(StoreError::new("read", &path, error)),
         };
         let parsed = text.trim_end().split_once(' ').and_then(|(size, root)| {
-            Some(Head { size: size.parse().ok()?, root: Digest::from_hex(root)? })
+            Some(Head {
+                size: size.parse().ok()?,
+                root: Digest::from_hex(root)?,
+            })
         });
         parsed.ok_or_else(|| StoreError::damaged(&path, "it is not a log head"))
     }
@@ -43,13 +48,17 @@ impl ClientStore {
     /// # Errors
     /// [`StoreError`].
     pub fn keep(&self, head: Head) -> Result<(), StoreError> {
-        write_atomic(&self.head_path(), format!("{} {}\n", head.size, head.root).as_bytes())
+        write_atomic(
+            &self.head_path(),
+            format!("{} {}\n", head.size, head.root).as_bytes(),
+        )
     }
 
     /// Where an example picture of a round and cluster goes.
     #[must_use]
     pub fn example_path(&self, round: u64, cluster: u16) -> PathBuf {
-        self.folder.join(format!("examples/round-{round:04}-cluster-{cluster}.png"))
+        self.folder
+            .join(format!("examples/round-{round:04}-cluster-{cluster}.png"))
     }
 
     fn head_path(&self) -> PathBuf {

@@ -48,7 +48,9 @@ impl ServerStore {
         }
         let path = folder.join("log.veil");
         let mut entries = match fs::read(&path) {
-            Ok(bytes) => read_entries(&bytes).ok_or_else(|| StoreError::damaged(&path, "the log is cut short"))?,
+            Ok(bytes) => {
+                read_entries(&bytes).ok_or_else(|| StoreError::damaged(&path, "the log is cut short"))?
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(StoreError::new("read", &path, error)),
         };
@@ -56,15 +58,25 @@ impl ServerStore {
             let path = path.clone();
             move |error| StoreError::new(doing, &path, error)
         };
-        let log = OpenOptions::new().create(true).append(true).open(&path).map_err(fault("open"))?;
-        let mut store = Self { folder: folder.to_path_buf(), log };
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(fault("open"))?;
+        let mut store = Self {
+            folder: folder.to_path_buf(),
+            log,
+        };
         if entries.is_empty() {
             for entry in genesis {
                 store.append(entry)?;
             }
             entries = genesis.to_vec();
         } else if entries.get(..genesis.len()) != Some(genesis) {
-            return Err(StoreError::damaged(&path, "it belongs to another policy; use another state folder"));
+            return Err(StoreError::damaged(
+                &path,
+                "it belongs to another policy; use another state folder",
+            ));
         }
         let resume = store.resume(Log::from_entries(entries), &path)?;
         Ok((store, resume))
@@ -76,7 +88,10 @@ impl ServerStore {
     /// [`StoreError`]: the entry must not be acted on then.
     pub fn append(&mut self, entry: &[u8]) -> Result<(), StoreError> {
         let path = self.folder.join("log.veil");
-        let mut bytes = u32::try_from(entry.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
+        let mut bytes = u32::try_from(entry.len())
+            .unwrap_or(u32::MAX)
+            .to_le_bytes()
+            .to_vec();
         bytes.extend_from_slice(entry);
         self.log
             .write_all(&bytes)
@@ -162,7 +177,8 @@ impl ServerStore {
     }
 
     fn vector_path(&self, round: RoundId, attempt: Attempt, client: ClientId, cluster: ClusterId) -> PathBuf {
-        self.vector_folder(round, attempt).join(format!("{:04}-{}.bin", client.0, cluster.0))
+        self.vector_folder(round, attempt)
+            .join(format!("{:04}-{}.bin", client.0, cluster.0))
     }
 
     /// Replays the log: the next round is the one after the last that was published.
@@ -192,7 +208,12 @@ impl ServerStore {
             .into_iter()
             .map(|(cluster, digest)| Ok((cluster, self.model(&digest)?)))
             .collect::<Result<_, StoreError>>()?;
-        Ok(Resume { log, round: next.0, attempt: next.1, models })
+        Ok(Resume {
+            log,
+            round: next.0,
+            attempt: next.1,
+            models,
+        })
     }
 }
 

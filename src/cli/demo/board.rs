@@ -59,10 +59,7 @@ pub(super) enum Cue {
     /// A round is done.
     RoundDone(u64),
     /// An attempt at a round opened nothing.
-    Aborted {
-        round: u64,
-        note: String,
-    },
+    Aborted { round: u64, note: String },
     /// Worth a line that stays.
     Note(String),
 }
@@ -151,7 +148,9 @@ impl Board {
             }
             ServerEvent::Refused { client, reason } => {
                 self.mark(client, "refused", Tone::Bad);
-                return Some(Cue::Note(format!("client {client} is out of the round: {reason}")));
+                return Some(Cue::Note(format!(
+                    "client {client} is out of the round: {reason}"
+                )));
             }
             ServerEvent::RoundDone {
                 round,
@@ -301,7 +300,9 @@ impl Board {
 
     /// Where the run stands now.
     pub(super) fn step(&self, now_ms: u64) -> Step {
-        let left = self.ends_ms.map(|ends| Duration::from_millis(ends.saturating_sub(now_ms)));
+        let left = self
+            .ends_ms
+            .map(|ends| Duration::from_millis(ends.saturating_sub(now_ms)));
         Step {
             left,
             ..self.step.clone()
@@ -351,7 +352,11 @@ impl Board {
     }
 
     fn title(&self, round: u64, attempt: u32) -> String {
-        let again = if attempt == 0 { String::new() } else { format!(", attempt {}", attempt + 1) };
+        let again = if attempt == 0 {
+            String::new()
+        } else {
+            format!(", attempt {}", attempt + 1)
+        };
         format!("round {round} of {}{again}", self.rounds_wanted)
     }
 }

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::config::{ClientConfig, DataConfig, Located};
+use crate::config::{ClientConfig, DataConfig, Located, ServerConfig};
+use crate::genesis::Genesis;
 use crate::kit::{Kit, KitRequest};
 use crate::report;
+use veilsum_crypto::ClientId;
 
 /// A process of the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,7 +69,19 @@ pub(super) struct Member {
 
 impl Cast {
     /// The parties of a federation that was just made.
-    pub(super) fn new(request: &KitRequest, kit: &Kit) -> Self {
+    ///
+    /// # Errors
+    /// The files that were just written cannot be read back.
+    pub(super) fn new(request: &KitRequest, kit: &Kit) -> anyhow::Result<Self> {
+        let server = Located::<ServerConfig>::read(&kit.server)?;
+        let genesis = Genesis::read(&server.path(&server.settings.policy), &kit.trust)?;
+        let organisation = |id| {
+            genesis
+                .book
+                .members()
+                .get(&ClientId(id))
+                .map_or(0, |member| member.org.0)
+        };
         let clusters: Vec<report::Cluster> = (0..)
             .zip(request.cluster_list())
             .map(|(id, members)| report::Cluster { id, members })
@@ -78,7 +92,7 @@ impl Cast {
                 let (robot, place) = frames_of(config, request.data.as_deref());
                 Member {
                     id,
-                    organisation: request.organisation_of(id),
+                    organisation: organisation(id),
                     robot,
                     place,
                     clusters: clusters
@@ -90,9 +104,11 @@ impl Cast {
                 }
             })
             .collect();
-        Self {
+        Ok(Self {
             federation: request.name.clone(),
-            organisations: (0..request.orgs).map(|org| format!("organisation {org}")).collect(),
+            organisations: (0..request.orgs)
+                .map(|org| format!("organisation {org}"))
+                .collect(),
             clients,
             clusters,
             policy: report::Policy {
@@ -103,7 +119,7 @@ impl Cast {
             server_config: kit.server.clone(),
             bundle: kit.bundle.clone(),
             auditor_config: kit.auditor.clone(),
-        }
+        })
     }
 
     /// The client to kill: the first of those in most clusters.
@@ -125,12 +141,21 @@ impl Cast {
 fn frames_of(config: &Path, data: Option<&Path>) -> (String, String) {
     match Located::<ClientConfig>::read(config).map(|config| config.settings.data) {
         Ok(DataConfig::Generated {
-            platform, place, night, ..
-        }) => (platform, format!("{place}, {}", if night { "night" } else { "day" })),
+            platform,
+            place,
+            night,
+            ..
+        }) => (
+            platform,
+            format!("{place}, {}", if night { "night" } else { "day" }),
+        ),
         Ok(DataConfig::Folder { path, .. }) => {
             // The client's folder holds links to the frames it got; their common parent is the recording.
             let folder = config.parent().unwrap_or(Path::new("")).join(path);
-            (recording(&folder, data).unwrap_or_else(|| "recorded".to_owned()), String::new())
+            (
+                recording(&folder, data).unwrap_or_else(|| "recorded".to_owned()),
+                String::new(),
+            )
         }
         Err(_) => ("unknown".to_owned(), String::new()),
     }
@@ -144,5 +169,8 @@ fn recording(folder: &Path, data: Option<&Path>) -> Option<String> {
     let root = data.and_then(|data| data.canonicalize().ok());
     let short = root.and_then(|root| recording.strip_prefix(root).ok());
     let short = short.map_or(recording, |short| short.strip_prefix("clients").unwrap_or(short));
-    Some(short.file_name().map_or_else(|| short.display().to_string(), |name| name.to_string_lossy().into_owned()))
+    Some(short.file_name().map_or_else(
+        || short.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    ))
 }

@@ -18,7 +18,7 @@ pub(super) enum Fault {
         cause: std::io::Error,
     },
     /// A process ended by itself.
-    #[error("{who} ended on its own ({status}){}; all it said is in {}", said(.said), .log.display())]
+    #[error("{who} ended on its own ({status}){}; all it said is in {}", last_words(.said), .log.display())]
     Died {
         who: Who,
         status: ExitStatus,
@@ -42,7 +42,11 @@ pub(super) enum Fault {
     NotStalled { client: u32, round: u64 },
     /// Time is up.
     #[error("{minutes} minutes are over and the demo is still at: {doing}. Allow more with --time-limit-min, or see {}", .logs.display())]
-    TimeLimit { minutes: u64, doing: String, logs: PathBuf },
+    TimeLimit {
+        minutes: u64,
+        doing: String,
+        logs: PathBuf,
+    },
     /// The rounds are over and somebody does not end.
     #[error("all rounds are done, but {who} did not end within {seconds} s; what it said is in {}", .log.display())]
     Lingers { who: Who, seconds: u64, log: PathBuf },
@@ -78,12 +82,14 @@ impl Fault {
             Self::Interrupted => Exit::Interrupted,
             Self::File { .. } | Self::Start { .. } => Exit::Config,
             Self::NoVerdict(_) => Exit::Violated,
-            Self::Stuck { .. } | Self::Schema { .. } | Self::NotStalled { .. } | Self::Lingers { .. } => Exit::Bug,
+            Self::Stuck { .. } | Self::Schema { .. } | Self::NotStalled { .. } | Self::Lingers { .. } => {
+                Exit::Bug
+            }
         }
     }
 }
 
-fn said(lines: &[String]) -> String {
+fn last_words(lines: &[String]) -> String {
     if lines.is_empty() {
         return " and said nothing".to_owned();
     }

@@ -159,24 +159,45 @@ mod tests {
         assert_eq!(heard.recv().unwrap(), said("one"));
         assert_eq!(heard.recv().unwrap(), said("two \u{fffd}"));
         assert_eq!(heard.recv().unwrap(), Message::Silent { who, start: 7 });
-        assert_eq!(player.end(Duration::from_secs(5)).unwrap().unwrap().code(), Some(4));
+        assert_eq!(
+            player.end(Duration::from_secs(5)).unwrap().unwrap().code(),
+            Some(4)
+        );
         assert_eq!(player.last_words(), ["wrong"]);
-        assert_eq!(std::fs::read(logs.path().join("client-03.events.jsonl")).unwrap(), b"one\ntwo \xff");
+        assert_eq!(
+            std::fs::read(logs.path().join("client-03.events.jsonl")).unwrap(),
+            b"one\ntwo \xff"
+        );
     }
 
     #[test]
     fn a_dropped_player_is_a_dead_process() {
         let logs = tempfile::tempdir().unwrap();
         let (inbox, heard) = channel();
-        let player = Player::start(shell("echo $$; exec sleep 600"), Who::Server, 0, logs.path(), inbox).unwrap();
-        let Message::Said { line, .. } = heard.recv().unwrap() else { panic!("no line") };
+        let player = Player::start(
+            shell("echo $$; exec sleep 600"),
+            Who::Server,
+            0,
+            logs.path(),
+            inbox,
+        )
+        .unwrap();
+        let Message::Said { line, .. } = heard.recv().unwrap() else {
+            panic!("no line")
+        };
         let process = PathBuf::from(format!("/proc/{line}"));
         if Path::new("/proc/self").exists() {
             assert!(process.exists());
         }
         drop(player);
         assert!(!process.exists(), "{} lives on", process.display());
-        assert_eq!(heard.recv().unwrap(), Message::Silent { who: Who::Server, start: 0 });
+        assert_eq!(
+            heard.recv().unwrap(),
+            Message::Silent {
+                who: Who::Server,
+                start: 0
+            }
+        );
     }
 
     #[test]

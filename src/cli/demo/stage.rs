@@ -100,6 +100,11 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// Ends every process that still runs; what was heard stays.
+    pub(super) fn close(self) -> Board {
+        self.board
+    }
+
     /// Waits for one message and acts on it. Gives the auditor's end.
     fn step(&mut self, until: Option<Instant>) -> Result<Option<ExitStatus>, Fault> {
         let step = self.board.step(self.now_ms());
@@ -213,8 +218,9 @@ impl<'a> Stage<'a> {
             restarted_ms: None,
             back_in_round: None,
         });
-        self.progress
-            .note(&format!("client {client} killed in round {round} after {sent_bytes} of {total_bytes} bytes of its upload"));
+        self.progress.note(&format!(
+            "client {client} killed in round {round} after {sent_bytes} of {total_bytes} bytes of its upload"
+        ));
         Ok(())
     }
 
@@ -251,7 +257,10 @@ impl<'a> Stage<'a> {
         match who {
             Who::Server => command.arg("serve").arg("--config").arg(&self.cast.server_config),
             Who::Client(id) => {
-                let config = self.cast.client(id).map_or(Path::new(""), |member| &member.config);
+                let config = self
+                    .cast
+                    .client(id)
+                    .map_or(Path::new(""), |member| &member.config);
                 command.arg("join").arg("--config").arg(config);
                 if let Some((_, round)) = self.script.doom.filter(|(doomed, _)| first && *doomed == id) {
                     command.arg("--stall-upload-in-round").arg(round.to_string());
@@ -284,7 +293,10 @@ impl<'a> Stage<'a> {
         let status = player
             .end(CLOSING)
             .map_err(|cause| Fault::Start { who, cause })?
-            .ok_or(Fault::Stuck { who, log: log.clone() })?;
+            .ok_or(Fault::Stuck {
+                who,
+                log: log.clone(),
+            })?;
         let mut said = player.last_words();
         self.players.remove(&who);
         let in_order = match who {
@@ -301,7 +313,12 @@ impl<'a> Stage<'a> {
         {
             said.push(words.clone());
         }
-        Err(Fault::Died { who, status, said, log })
+        Err(Fault::Died {
+            who,
+            status,
+            said,
+            log,
+        })
     }
 
     /// Ctrl-C reaches the processes of a terminal at the same time as this one: a process that died of it is no fault of

@@ -37,7 +37,9 @@ impl<'a> Facts<'a> {
 
     /// A score with three decimals.
     pub(super) fn score(&self, path: &str) -> String {
-        self.show(path, "score", |value| value.as_f64().map(|score| format!("{score:.3}")))
+        self.show(path, "score", |value| {
+            value.as_f64().map(|score| format!("{score:.3}"))
+        })
     }
 
     /// A change as per cent with its sign.
@@ -185,27 +187,61 @@ mod tests {
 
     #[test]
     fn figures_read_as_people_write_them() {
-        assert_eq!([grouped(0), grouped(999), grouped(1_000), grouped(1_234_567)], [
-            "0",
-            "999",
-            "1\u{202f}000",
-            "1\u{202f}234\u{202f}567"
-        ]);
+        assert_eq!(
+            [grouped(0), grouped(999), grouped(1_000), grouped(1_234_567)],
+            ["0", "999", "1\u{202f}000", "1\u{202f}234\u{202f}567"]
+        );
         let nbsp = |text: String| text.replace('\u{a0}', " ");
-        let shown: Vec<String> = [999, 1_000, 65_536, 999_949, 999_950, 4_194_409, 999_994_999, 999_995_000]
-            .into_iter()
-            .map(|count| nbsp(bytes(count)))
-            .collect();
-        assert_eq!(shown, [
-            "999 B", "1.0 kB", "65.5 kB", "999.9 kB", "1.00 MB", "4.19 MB", "999.99 MB", "1.00 GB"
-        ]);
+        let shown: Vec<String> = [
+            999,
+            1_000,
+            65_536,
+            999_949,
+            999_950,
+            4_194_409,
+            999_994_999,
+            999_995_000,
+        ]
+        .into_iter()
+        .map(|count| nbsp(bytes(count)))
+        .collect();
+        assert_eq!(
+            shown,
+            [
+                "999 B",
+                "1.0 kB",
+                "65.5 kB",
+                "999.9 kB",
+                "1.00 MB",
+                "4.19 MB",
+                "999.99 MB",
+                "1.00 GB"
+            ]
+        );
         let shown: Vec<String> = [999, 1_000, 59_949, 59_950, 61_499, 61_500, 3_600_000]
             .into_iter()
             .map(|ms| nbsp(time(ms)))
             .collect();
-        assert_eq!(shown, ["999 ms", "1.0 s", "59.9 s", "1 min 00 s", "1 min 01 s", "1 min 02 s", "60 min 00 s"]);
         assert_eq!(
-            [ranges(&[]), ranges(&[4]), ranges(&[0, 1]), ranges(&[0, 1, 2, 5, 7, 8, 9]), ranges(&[3, 2, 1])],
+            shown,
+            [
+                "999 ms",
+                "1.0 s",
+                "59.9 s",
+                "1 min 00 s",
+                "1 min 01 s",
+                "1 min 02 s",
+                "60 min 00 s"
+            ]
+        );
+        assert_eq!(
+            [
+                ranges(&[]),
+                ranges(&[4]),
+                ranges(&[0, 1]),
+                ranges(&[0, 1, 2, 5, 7, 8, 9]),
+                ranges(&[3, 2, 1])
+            ],
             ["none", "4", "0, 1", "0–2, 5, 7–9", "3, 2, 1"]
         );
     }

@@ -117,9 +117,22 @@ pub(super) fn curves(facts: &Facts<'_>) -> String {
             series,
             mark: mark.clone(),
         };
-        format!("<figure><figcaption>{title}</figcaption>{}{}</figure>", chart.legend(), chart.svg())
+        format!(
+            "<figure><figcaption>{title}</figcaption>{}{}</figure>",
+            chart.legend(),
+            chart.svg()
+        )
     };
-    let mut table = Table::new(&["Round", "Cluster", "AbsRel", "Loss", "RMSE, m", "δ < 1.25", "Clients", "Test frames"]);
+    let mut table = Table::new(&[
+        "Round",
+        "Cluster",
+        "AbsRel",
+        "Loss",
+        "RMSE, m",
+        "δ < 1.25",
+        "Clients",
+        "Test frames",
+    ]);
     for (index, curve) in report.curves.iter().enumerate() {
         for at in 0..curve.points.len() {
             let path = |field: &str| format!("/curves/{index}/points/{at}/{field}");
@@ -157,7 +170,10 @@ pub(super) fn examples(facts: &Facts<'_>) -> String {
     let shot = |example: &Example, which: &str, index: usize, shot: &Shot| {
         let when = match shot.round {
             0 => "before training".to_owned(),
-            _ => format!("after round {}", facts.count(&format!("/examples/{index}/{which}/round"))),
+            _ => format!(
+                "after round {}",
+                facts.count(&format!("/examples/{index}/{which}/round"))
+            ),
         };
         format!(
             r#"<figure><img alt="Test frame of a {robot} robot, its true depth and the predicted depth" src="data:image/png;base64,{png}"><figcaption>{when}</figcaption></figure>"#,
@@ -180,14 +196,27 @@ pub(super) fn examples(facts: &Facts<'_>) -> String {
             )
         })
         .collect();
-    section("What the network sees", &format!(r#"<div class="examples">{cards}</div>"#))
+    section(
+        "What the network sees",
+        &format!(r#"<div class="examples">{cards}</div>"#),
+    )
 }
 
 /// One line per round.
 pub(super) fn rounds(facts: &Facts<'_>) -> String {
     let report = facts.report;
     let mut table = Table::new(&[
-        "Round", "Survivors", "Dropped", "Opened", "Withheld", "Weights", "In", "Out", "Time", "Log", "Log root",
+        "Round",
+        "Survivors",
+        "Dropped",
+        "Opened",
+        "Withheld",
+        "Weights",
+        "In",
+        "Out",
+        "Time",
+        "Log",
+        "Log root",
     ]);
     for index in 0..report.rounds.len() {
         let path = |field: &str| format!("/rounds/{index}/{field}");
@@ -241,11 +270,22 @@ pub(super) fn kill(facts: &Facts<'_>) -> String {
         Some(_) => format!("in round {}", facts.count("/kill/back_in_round")),
         None => "in no round".to_owned(),
     };
-    let mut table = Table::new(&["Client", "Round", "Uploaded", "Killed", "Started again", "Counted again"]);
+    let mut table = Table::new(&[
+        "Client",
+        "Round",
+        "Uploaded",
+        "Killed",
+        "Started again",
+        "Counted again",
+    ]);
     table.row(vec![
         facts.count("/kill/client"),
         facts.count("/kill/round"),
-        format!("{} of {}", facts.bytes("/kill/sent_bytes"), facts.bytes("/kill/total_bytes")),
+        format!(
+            "{} of {}",
+            facts.bytes("/kill/sent_bytes"),
+            facts.bytes("/kill/total_bytes")
+        ),
         format!("at {}", facts.time("/kill/killed_ms")),
         again,
         back,
@@ -328,8 +368,16 @@ pub(super) fn traffic(facts: &Facts<'_>) -> String {
     for (index, client) in report.clients.iter().enumerate() {
         table.row(vec![
             facts.count(&format!("/clients/{index}/id")),
-            bar("up", client.sent_bytes, facts.bytes(&format!("/clients/{index}/sent_bytes"))),
-            bar("down", client.received_bytes, facts.bytes(&format!("/clients/{index}/received_bytes"))),
+            bar(
+                "up",
+                client.sent_bytes,
+                facts.bytes(&format!("/clients/{index}/sent_bytes")),
+            ),
+            bar(
+                "down",
+                client.received_bytes,
+                facts.bytes(&format!("/clients/{index}/received_bytes")),
+            ),
         ]);
     }
     section(
@@ -377,12 +425,20 @@ pub(super) fn checks(facts: &Facts<'_>) -> String {
     let mut table = Table::new(&["Condition", "Holds", "Found"]);
     for (index, check) in facts.report.outcome.checks.iter().enumerate() {
         let path = |field: &str| format!("/outcome/checks/{index}/{field}");
-        let holds = if check.passed { sign("yes", "✓", "yes") } else { sign("no", "✕", "no") };
+        let holds = if check.passed {
+            sign("yes", "✓", "yes")
+        } else {
+            sign("no", "✕", "no")
+        };
         table.row(vec![facts.text(&path("name")), holds, facts.text(&path("says"))]);
     }
     section(
         "Conditions of this demo",
-        &format!("<p>The command's exit code was {}.</p>{}", facts.count("/outcome/exit_code"), table.html("")),
+        &format!(
+            "<p>The command's exit code was {}.</p>{}",
+            facts.count("/outcome/exit_code"),
+            table.html("")
+        ),
     )
 }
 
@@ -436,7 +492,11 @@ fn date(unix_s: u64) -> String {
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     let day = day - (153 * shifted + 2) / 5 + 1;
     let year = 400 * cycle + year + u64::from(month < 3);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", seconds / 3_600, seconds / 60 % 60)
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02} UTC",
+        seconds / 3_600,
+        seconds / 60 % 60
+    )
 }
 
 #[cfg(test)]

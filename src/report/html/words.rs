@@ -1,6 +1,7 @@
 //! What a run shows and what it does not, in plain words. Each sentence is only said when the facts carry it.
 
 use super::figure::{Facts, escape};
+use crate::report::BUILT_IN_DATA;
 
 /// What this run shows, one HTML sentence each.
 pub(super) fn shown(facts: &Facts<'_>) -> Vec<String> {
@@ -71,7 +72,7 @@ pub(super) fn shown(facts: &Facts<'_>) -> Vec<String> {
 /// What this run does not show.
 pub(super) fn not_shown(facts: &Facts<'_>) -> Vec<String> {
     let report = facts.report;
-    let pictures = if report.data == BUILT_IN {
+    let pictures = if report.data == BUILT_IN_DATA {
         "The frames were drawn by the built-in generator. The scores say that training works, not how good the network is \
          in the world; <code>--data</code> runs the same on recorded frames."
             .to_owned()
@@ -110,6 +111,3 @@ impl Facts<'_> {
 
 /// The auditor's word for a bundle in which everything holds.
 pub(super) const VERIFIED: &str = "verified";
-
-/// [`Report::data`](crate::report::Report::data) of a run without frames of its own.
-const BUILT_IN: &str = "built-in generator";
