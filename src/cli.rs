@@ -83,6 +83,16 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Prints a result. A reader that has gone away (`| head`) is no fault of anybody's.
+fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|error| Failure::new(Exit::Config, error)),
+    }
+}
+
 /// A tokio runtime for one role.
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()

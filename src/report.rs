@@ -273,8 +273,8 @@ pub struct AuditCheck {
 pub struct Files {
     /// The bundle for auditors.
     pub bundle: String,
-    /// What an auditor is told out of band.
-    pub federation: String,
+    /// What an auditor is told out of band: the federation's name and its authority's key.
+    pub trust: String,
     /// What the processes said.
     pub logs: String,
 }
@@ -292,6 +292,6 @@ pub fn rounded(figure: f64) -> Option<f64> {
 const DECIMALS: f64 = 1e6;
 
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 #[cfg(test)]
 mod tests;

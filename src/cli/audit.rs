@@ -74,7 +74,7 @@ pub(super) fn run(args: &AuditArgs) -> Result<Exit, Failure> {
     match audited {
         Ok(verdict) => {
             match args.format {
-                Format::Human => println!("{verdict}"),
+                Format::Human => super::print(&verdict.to_string())?,
                 Format::Json => print_json(&Report {
                     schema: SCHEMA,
                     bundle,
@@ -104,8 +104,7 @@ pub(super) fn run(args: &AuditArgs) -> Result<Exit, Failure> {
 
 fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::new(Exit::Bug, error))?;
-    println!("{text}");
-    Ok(())
+    super::print(&text)
 }
 
 const SCHEMA: &str = "veilsum-audit/1";

@@ -36,7 +36,7 @@ use stage::{Script, Stage};
 
 /// Arguments of `veilsum demo`.
 #[derive(Clone, Debug, Args)]
-pub struct DemoArgs {
+pub(super) struct DemoArgs {
     /// Folder of the demo; the last demo's folder is replaced.
     #[arg(long, default_value = "target/demo")]
     dir: PathBuf,
@@ -154,7 +154,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<Exit, Failure> {
         audit,
         files: Files {
             bundle: cast.bundle.display().to_string(),
-            federation: cast.auditor_config.display().to_string(),
+            trust: cast.auditor_config.display().to_string(),
             logs: folder.logs.display().to_string(),
         },
     };

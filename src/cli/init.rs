@@ -7,6 +7,7 @@ use crate::kit::{self, KitError, KitRequest};
 use chacha20::ChaCha20Rng;
 use clap::{Args, Subcommand};
 use rand_core::SeedableRng;
+use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -96,15 +97,18 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
         };
         Failure::new(exit, error)
     })?;
-    println!(
-        "{} clients of {} organisations, threshold {}:",
-        request.clients, request.orgs, made.policy.threshold
+    let mut text = format!(
+        "{} clients of {} organisations, threshold {}:\n  veilsum serve --config {}",
+        request.clients,
+        request.orgs,
+        made.policy.threshold,
+        made.server.display()
     );
-    println!("  veilsum serve --config {}", made.server.display());
     for client in &made.clients {
-        println!("  veilsum join --config {}", client.display());
+        let _ = write!(text, "\n  veilsum join --config {}", client.display());
     }
-    println!("then: veilsum audit {}", made.bundle.display());
+    let _ = write!(text, "\nthen: veilsum audit {}", made.bundle.display());
+    super::print(&text)?;
     Ok(Exit::Ok)
 }
 

@@ -9,7 +9,7 @@ use crate::report::{Report, file, html};
 
 /// Arguments of `veilsum report`.
 #[derive(Clone, Debug, Args)]
-pub struct ReportArgs {
+pub(super) struct ReportArgs {
     /// The report's JSON, as `veilsum demo` wrote it.
     report: PathBuf,
     /// Where the page goes; without it, beside the JSON with the ending `.html`.

@@ -110,8 +110,8 @@ pub(crate) fn report() -> Report {
             .collect(),
         }),
         files: Files {
-            bundle: "target/demo/server/bundle".to_owned(),
-            federation: "target/demo/federation.toml".to_owned(),
+            bundle: "target/demo/consortium/auditor/bundle.veil".to_owned(),
+            trust: "target/demo/consortium/auditor/auditor.toml".to_owned(),
             logs: "target/demo/logs".to_owned(),
         },
     }

@@ -152,22 +152,25 @@ pub(super) fn audit(text: &str, took_ms: u64) -> Result<Audit, serde_json::Error
             )),
         }
     }
-    let checks = checks
-        .into_iter()
-        .map(|(mut check, times)| {
-            if check.says.is_empty() {
-                check.says = match times {
-                    1 => "holds".to_owned(),
-                    _ => format!("holds in all {times} places where it applies"),
-                };
-            }
-            check
-        })
-        .collect();
+    let read = checks.into_iter().map(|(mut check, times)| {
+        if check.says.is_empty() {
+            check.says = match times {
+                1 => "holds".to_owned(),
+                _ => format!("holds in all {times} places where it applies"),
+            };
+        }
+        check
+    });
+    let mut all: Vec<AuditCheck> = read.collect();
+    all.extend(verdict.reason.map(|says| AuditCheck {
+        name: "the bundle".to_owned(),
+        status: verdict.overall.clone(),
+        says,
+    }));
     Ok(Audit {
         overall: verdict.overall,
         took_ms,
-        checks,
+        checks: all,
     })
 }
 
@@ -175,7 +178,11 @@ pub(super) fn audit(text: &str, took_ms: u64) -> Result<Audit, serde_json::Error
 #[derive(Deserialize)]
 struct Verdict {
     overall: String,
+    #[serde(default)]
     findings: Vec<Finding>,
+    /// Why there are no findings.
+    #[serde(default)]
+    reason: Option<String>,
 }
 
 #[derive(Deserialize)]

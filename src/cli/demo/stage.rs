@@ -276,7 +276,7 @@ impl<'a> Stage<'a> {
             Who::Auditor => command
                 .arg("audit")
                 .arg(&self.cast.bundle)
-                .arg("--federation")
+                .arg("--trust")
                 .arg(&self.cast.auditor_config),
         };
         command.args(["--format", "json"]);

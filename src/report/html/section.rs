@@ -449,10 +449,10 @@ pub(super) fn again(facts: &Facts<'_>) -> String {
         "Check it yourself",
         &format!(
             "<p>The bundle holds everything an auditor needs. What the processes said is in <code>{}</code>.</p>\n\
-             <pre>veilsum audit {} --federation {}</pre>",
+             <pre>veilsum audit {} --trust {}</pre>",
             facts.text("/files/logs"),
             escape(&quoted(&files.bundle)),
-            escape(&quoted(&files.federation)),
+            escape(&quoted(&files.trust)),
         ),
     )
 }
