@@ -1,0 +1,289 @@
+//! The real program, one process a party, over QUIC on loopback: what happens when the server or too many clients are
+//! killed, and what wrong files and flags are answered with.
+#![allow(
+    missing_docs,
+    clippy::pedantic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "test code: a panic is the failure report"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const VEILSUM: &str = env!("CARGO_BIN_EXE_veilsum");
+
+fn veilsum(args: &[&str]) -> Output {
+    Command::new(VEILSUM).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A consortium with the linear learner on a free port; deadlines are short so that a failing test is, too.
+fn consortium(dir: &Path, rounds: u32) -> PathBuf {
+    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let kit = dir.join("kit");
+    let made = veilsum(&[
+        "init",
+        "consortium",
+        "--dir",
+        kit.to_str().unwrap(),
+        "--learner",
+        "linear",
+        "--rounds",
+        &rounds.to_string(),
+        "--addr",
+        &format!("127.0.0.1:{port}"),
+    ]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    edit(&kit.join("server/server.toml"), &[("start_after_s = 120", "start_after_s = 4")]);
+    for client in 0..8 {
+        edit(&client_toml(&kit, client), &[("give_up_after_s = 120", "give_up_after_s = 6")]);
+    }
+    kit
+}
+
+fn client_toml(kit: &Path, client: u32) -> PathBuf {
+    kit.join(format!("clients/client-{client:02}/client.toml"))
+}
+
+fn edit(path: &Path, changes: &[(&str, &str)]) {
+    let mut text = fs::read_to_string(path).unwrap();
+    for (old, new) in changes {
+        assert!(text.contains(old), "{old} is not in {}", path.display());
+        text = text.replace(old, new);
+    }
+    fs::write(path, text).unwrap();
+}
+
+/// A process whose output goes to files, killed when the test ends.
+struct Player {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Player {
+    fn start(args: &[&str], log: PathBuf) -> Self {
+        let file = fs::File::create(&log).unwrap();
+        let child = Command::new(VEILSUM)
+            .args(args)
+            .stdout(file.try_clone().unwrap())
+            .stderr(file)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { child, log }
+    }
+
+    fn server(kit: &Path) -> Self {
+        let config = kit.join("server/server.toml");
+        Self::start(&["serve", "--config", config.to_str().unwrap(), "--format", "json"], kit.join("server.log"))
+    }
+
+    fn client(kit: &Path, client: u32, more: &[&str]) -> Self {
+        let config = client_toml(kit, client);
+        let mut args = vec!["join", "--config", config.to_str().unwrap(), "--format", "json"];
+        args.extend(more);
+        Self::start(&args, kit.join(format!("client-{client}.log")))
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    fn wait_for(&mut self, what: &str) {
+        let start = Instant::now();
+        while !self.said().contains(what) {
+            assert!(start.elapsed() < LIMIT, "no {what} in {}: {}", self.log.display(), self.said());
+            assert!(self.child.try_wait().unwrap().is_none() || self.said().contains(what), "ended early: {}", self.said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The exit code; a process that does not end is the failure this is about.
+    fn exit(&mut self) -> i32 {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(start.elapsed() < LIMIT, "hangs: {}", self.said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_server_killed_in_a_round_ends_every_client_by_name_and_goes_on_when_started_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let kit = consortium(dir.path(), 3);
+    let mut server = Player::server(&kit);
+    server.wait_for("listening");
+    let mut clients: Vec<Player> = (0..8)
+        .map(|client| {
+            let stall: &[&str] = if client == 3 { &["--stall-upload-in-round", "2"] } else { &[] };
+            Player::client(&kit, client, stall)
+        })
+        .collect();
+    clients[3].wait_for("\"stalled\"");
+    server.child.kill().unwrap();
+    for client in clients.iter_mut().enumerate().filter(|(number, _)| *number != 3).map(|(_, client)| client) {
+        assert_eq!(client.exit(), 75, "{}", client.said());
+        assert!(client.said().contains("could not be reached"), "{}", client.said());
+    }
+    drop(clients);
+
+    // Round 1 is in the log; the interrupted attempt at round 2 is over and a new one begins.
+    let mut server = Player::server(&kit);
+    server.wait_for("listening");
+    let mut clients: Vec<Player> = (0..8).map(|client| Player::client(&kit, client, &[])).collect();
+    assert_eq!(server.exit(), 0, "{}", server.said());
+    assert!(server.said().contains("\"event\":\"round\",\"round\":2,\"attempt\":1"), "{}", server.said());
+    for client in &mut clients {
+        assert_eq!(client.exit(), 0, "{}", client.said());
+    }
+    let bundle = kit.join("auditor/bundle.veil");
+    let audit = veilsum(&["audit", bundle.to_str().unwrap(), "--format", "json"]);
+    assert_eq!(audit.status.code(), Some(0), "{}", text(&audit.stdout));
+
+    // The command line's side of the audit: a changed bundle is violated or unreadable, exit 6 either way.
+    let mut bytes = fs::read(&bundle).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&bundle, bytes).unwrap();
+    let audit = veilsum(&["audit", bundle.to_str().unwrap(), "--format", "json"]);
+    assert_eq!(audit.status.code(), Some(6));
+    let verdict: serde_json::Value = serde_json::from_slice(&audit.stdout).unwrap();
+    assert_ne!(verdict["overall"], "verified");
+}
+
+#[test]
+fn t_minus_one_clients_left_end_the_round_by_name_on_all_sides() {
+    let dir = tempfile::tempdir().unwrap();
+    let kit = consortium(dir.path(), 2);
+    edit(&kit.join("server/server.toml"), &[("attempts = 3", "attempts = 1"), ("mask_s = 60", "mask_s = 20")]);
+    let mut server = Player::server(&kit);
+    server.wait_for("listening");
+    // Four of eight stop in mid-upload and are killed: four are left, and the threshold is five.
+    let mut clients: Vec<Player> = (0..8)
+        .map(|client| {
+            let stall: &[&str] = if client >= 4 { &["--stall-upload-in-round", "1"] } else { &[] };
+            Player::client(&kit, client, stall)
+        })
+        .collect();
+    for client in &mut clients[4..] {
+        client.wait_for("\"stalled\"");
+        client.child.kill().unwrap();
+    }
+    assert_eq!(server.exit(), 5, "{}", server.said());
+    assert!(server.said().contains("TooFewMasked"), "{}", server.said());
+    assert!(!server.said().contains("round_done"));
+    for client in &mut clients[..4] {
+        assert_eq!(client.exit(), 75, "{}", client.said());
+        assert!(client.said().contains("TooFewMasked"), "{}", client.said());
+    }
+    assert!(!kit.join("auditor/bundle.veil").exists(), "nothing half written");
+}
+
+#[test]
+fn wrong_files_and_flags_are_named_before_any_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let kit = consortium(dir.path(), 1);
+    let config = client_toml(&kit, 3);
+    let good = fs::read_to_string(&config).unwrap();
+    let join = |expected: i32, needles: &[&str]| {
+        let out = veilsum(&["join", "--config", config.to_str().unwrap()]);
+        let said = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(expected), "{said}");
+        for needle in needles {
+            assert!(said.contains(needle), "`{needle}` is not in: {said}");
+        }
+    };
+    let with = |old: &str, new: &str| {
+        assert!(good.contains(old), "{old}");
+        fs::write(&config, good.replace(old, new)).unwrap();
+    };
+
+    with("client = 3", "client = 3\nclinet = 4");
+    join(3, &["client.toml", "clinet", "unknown field"]);
+    with("client = 3", "client = 99");
+    join(3, &["client 99 is not among the 8"]);
+    with("client = 3", "client = 4");
+    join(3, &["client.key is not the key that the policy names for client 4"]);
+    with("kind = \"generated\"", "kind = \"generatd\"");
+    join(3, &["client.toml", "generatd"]);
+    with("platform = \"humanoid\"", "platform = \"tank\"");
+    join(3, &["data.platform", "tank", "humanoid"]);
+    with("crowd = 3", "crowd = 9");
+    join(4, &["the crowd is 3", "floor of 9"]);
+    let authority = good.lines().find(|line| line.starts_with("authority = \"")).unwrap().to_owned();
+    let other = kit.join("../other");
+    fs::create_dir_all(&other).unwrap();
+    let stranger = consortium(&other, 1);
+    with(&authority, &format!("authority = \"{}\"", "ab".repeat(32)));
+    join(3, &["authority"]);
+    fs::write(&config, &good).unwrap();
+
+    // A certificate of another authority: a server and a client of two consortia do not talk.
+    let key = kit.join("clients/client-03/client.key");
+    fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    join(3, &["client.key", "chmod 600"]);
+    fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    fs::write(kit.join("clients/client-03/policy.veil"), b"something else").unwrap();
+    join(3, &["not a policy file"]);
+    fs::copy(stranger.join("server/policy.veil"), kit.join("clients/client-03/policy.veil")).unwrap();
+    join(3, &["authority key"]);
+    fs::copy(kit.join("server/policy.veil"), kit.join("clients/client-03/policy.veil")).unwrap();
+
+    let out = veilsum(&["init", "consortium", "--dir", kit.to_str().unwrap()]);
+    assert_eq!(out.status.code(), Some(3));
+    assert!(text(&out.stderr).contains("not empty"));
+    let fresh = dir.path().join("fresh");
+    let out = veilsum(&["init", "consortium", "--dir", fresh.to_str().unwrap(), "--clusters", "0-99"]);
+    assert_eq!(out.status.code(), Some(2), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("there are clients 0 to 7"));
+    assert!(!fresh.exists(), "nothing half written");
+    let out = veilsum(&["audit", kit.join("none.veil").to_str().unwrap()]);
+    assert_eq!(out.status.code(), Some(3));
+    let out = veilsum(&["audit"]);
+    assert_eq!(out.status.code(), Some(2));
+}
+
+#[test]
+fn a_client_of_another_consortium_is_refused_by_name_and_the_others_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let kit = consortium(dir.path(), 1);
+    fs::create_dir_all(dir.path().join("b")).unwrap();
+    let stranger = consortium(&dir.path().join("b"), 1);
+    let server_toml = fs::read_to_string(kit.join("server/server.toml")).unwrap();
+    let addr = server_toml.lines().find_map(|line| line.strip_prefix("listen = ")).unwrap().to_owned();
+    let config = client_toml(&stranger, 0);
+    let text = fs::read_to_string(&config).unwrap();
+    let own = text.lines().find_map(|line| line.strip_prefix("server = ")).unwrap().to_owned();
+    fs::write(&config, text.replace(&own, &addr)).unwrap();
+
+    let mut server = Player::server(&kit);
+    server.wait_for("listening");
+    let mut intruder = Player::client(&stranger, 0, &[]);
+    assert_eq!(intruder.exit(), 4, "{}", intruder.said());
+    assert!(intruder.said().contains("authority"), "{}", intruder.said());
+    let mut clients: Vec<Player> = (0..8).map(|client| Player::client(&kit, client, &[])).collect();
+    assert_eq!(server.exit(), 0, "{}", server.said());
+    for client in &mut clients {
+        assert_eq!(client.exit(), 0, "{}", client.said());
+    }
+}
