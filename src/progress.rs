@@ -112,7 +112,7 @@ impl Progress {
                 if last.0 != step.title || last.1 != step.phase {
                     *last = (step.title.clone(), step.phase.clone());
                     // A display nobody reads must not end the work.
-                    let _ = writeln!(out, "{}", plain_line(step));
+                    let _ = writeln!(out, "{}", log_line(step));
                 }
             }
         }
@@ -143,13 +143,18 @@ impl Drop for Progress {
 
 /// `round 2 of 5 · mask  6 of 8  ██████░░  4.2 MB in  1.0 MB out  18 s left`.
 fn line(step: &Step) -> String {
-    let mut text = plain_line(step);
+    let mut text = named(step);
     if step.want > 0 {
-        text.push_str("  ");
-        text.push_str(&bar(step.have, step.want));
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "  {} of {}  {}",
+            step.have,
+            step.want,
+            bar(step.have, step.want)
+        );
     }
     if step.bytes_in + step.bytes_out > 0 {
-        // Writing to a String cannot fail.
         let _ = write!(text, "  {} in  {} out", size(step.bytes_in), size(step.bytes_out));
     }
     if let Some(left) = step.left {
@@ -158,14 +163,20 @@ fn line(step: &Step) -> String {
     text
 }
 
-fn plain_line(step: &Step) -> String {
+/// `round 2 of 5 · mask (8 wanted)`.
+fn log_line(step: &Step) -> String {
+    let mut text = named(step);
+    if step.want > 0 {
+        let _ = write!(text, " ({} wanted)", step.want);
+    }
+    text
+}
+
+fn named(step: &Step) -> String {
     let mut text = step.title.clone();
     if !step.phase.is_empty() {
         text.push_str(" · ");
         text.push_str(&step.phase);
-    }
-    if step.want > 0 {
-        let _ = write!(text, "  {} of {}", step.have, step.want);
     }
     text
 }
@@ -279,7 +290,7 @@ mod tests {
         let text = paper.text();
         assert_eq!(
             text,
-            "round 2 of 5 · mask  0 of 8\nclient 3 was killed\nround 2 of 5 · agree  0 of 8\naudit\n"
+            "round 2 of 5 · mask (8 wanted)\nclient 3 was killed\nround 2 of 5 · agree (8 wanted)\naudit\n"
         );
         assert!(!text.contains('\u{1b}'));
     }

@@ -222,22 +222,20 @@ fn conclude(report: &Report, folder: &Folder, fault: Option<Fault>, format: Form
         .into_iter()
         .find(|exit| *exit as u8 == report.outcome.exit_code)
         .unwrap_or(Exit::Bug);
-    match fault {
-        Some(fault) => Err(Failure::new(exit, fault)),
-        None => {
-            let failed: Vec<&str> = report
-                .outcome
-                .checks
-                .iter()
-                .filter(|check| !check.passed)
-                .map(|check| check.name.as_str())
-                .collect();
-            Err(Failure::say(
-                exit,
-                format!("the demo did not pass: {}", failed.join(", ")),
-            ))
-        }
+    if let Some(fault) = fault {
+        return Err(Failure::new(exit, fault));
     }
+    let failed: Vec<&str> = report
+        .outcome
+        .checks
+        .iter()
+        .filter(|check| !check.passed)
+        .map(|check| check.name.as_str())
+        .collect();
+    Err(Failure::say(
+        exit,
+        format!("the demo did not pass: {}", failed.join(", ")),
+    ))
 }
 
 impl DemoArgs {

@@ -41,7 +41,7 @@ impl Chart<'_> {
 
         let grid: String = area.scale.ticks().map(|tick| area.gridline(tick)).collect();
         let step = last.div_ceil(MOST_ROUND_LABELS).max(1);
-        let rounds: String = (0..=last)
+        let rounds: Vec<String> = (0..=last)
             .filter(|round| round % step == 0)
             .map(|round| {
                 format!(
@@ -61,6 +61,7 @@ impl Chart<'_> {
         format!(
             r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title} by round" data-low="{low}" data-high="{high}" data-top="{TOP}" data-bottom="{BOTTOM}">{grid}{rounds}<text class="tick" x="{middle:.1}" y="{axis:.1}" text-anchor="middle">round (0 = before training)</text>{mark}{lines}</svg>"#,
             title = escape(self.title),
+            rounds = rounds.concat(),
             low = area.scale.low,
             high = area.scale.high,
             middle = f64::midpoint(LEFT, RIGHT),
@@ -70,7 +71,7 @@ impl Chart<'_> {
 
     /// Names and looks of the lines, as HTML.
     pub(super) fn legend(&self) -> String {
-        let keys: String = self
+        let keys: Vec<String> = self
             .series
             .iter()
             .enumerate()
@@ -83,7 +84,7 @@ impl Chart<'_> {
                 )
             })
             .collect();
-        format!(r#"<p class="legend">{keys}</p>"#)
+        format!(r#"<p class="legend">{}</p>"#, keys.concat())
     }
 }
 

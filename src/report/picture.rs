@@ -151,7 +151,7 @@ mod tests {
 
     fn gradient(width: usize, height: usize) -> Rgb {
         let bytes = (0..height)
-            .flat_map(|y| (0..width).flat_map(move |x| [(x % 256) as u8, (y % 256) as u8, 7]))
+            .flat_map(|y| (0..width).flat_map(move |x| [x.to_le_bytes()[0], y.to_le_bytes()[0], 7]))
             .collect();
         Rgb { width, height, bytes }
     }

@@ -118,7 +118,7 @@ fn agree(page: &str, json: &Value) -> usize {
                 assert_eq!(serde_json::to_value(ids).unwrap(), *value, "{figure:?}");
             }
             "counts" => assert_eq!(
-                format!("[{}]", shown.replace('\u{202f}', "").replace(' ', "")),
+                format!("[{}]", shown.replace(['\u{202f}', ' '], "")),
                 text,
                 "{figure:?}"
             ),

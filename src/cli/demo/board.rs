@@ -1,6 +1,7 @@
 //! What the processes have said so far: the state to show, and the facts for the report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::cast::{Cast, Who};
@@ -15,6 +16,8 @@ pub(super) struct Board {
     step: Step,
     /// When the phase ends without the missing ones, on the demo's clock.
     ends_ms: Option<u64>,
+    /// Between the start and the end of an attempt.
+    in_round: bool,
     cells: BTreeMap<u32, Cell>,
     started_ms: BTreeMap<(u64, u32), u64>,
     /// Bytes of the attempt under way: received and sent by the server.
@@ -78,6 +81,7 @@ impl Board {
                 ..Step::default()
             },
             ends_ms: None,
+            in_round: false,
             cells,
             started_ms: BTreeMap::new(),
             traffic: (0, 0),
@@ -107,7 +111,7 @@ impl Board {
                 expected,
             } => {
                 self.mark(client, "connected", Tone::Calm);
-                if self.step.phase.is_empty() || self.step.phase == GATHER {
+                if !self.in_round {
                     GATHER.clone_into(&mut self.step.phase);
                     (self.step.have, self.step.want) = (connected, expected);
                 }
@@ -115,14 +119,12 @@ impl Board {
             ServerEvent::Disconnected { client } if !self.finished.contains(&client) => {
                 self.mark(client, "away", Tone::Bad);
             }
-            ServerEvent::Round { round, attempt, .. } => {
-                self.started_ms.insert((round, attempt), at_ms);
-                self.traffic = (0, 0);
-                self.ends_ms = None;
-                self.step = Step {
-                    title: self.title(round, attempt),
-                    ..Step::default()
-                };
+            ServerEvent::Round {
+                round,
+                attempt,
+                clusters,
+            } => {
+                self.round_starts(at_ms, round, attempt, clusters);
             }
             ServerEvent::Phase {
                 phase,
@@ -177,11 +179,7 @@ impl Board {
                     bytes_out: self.traffic.1,
                     head,
                 });
-                self.step = Step {
-                    title: self.title(round, attempt),
-                    phase: GATHER.to_owned(),
-                    ..Step::default()
-                };
+                self.in_round = false;
                 self.ends_ms = None;
                 return Some(Cue::RoundDone(round));
             }
@@ -191,6 +189,8 @@ impl Board {
                 reason,
                 detail,
             } => {
+                self.in_round = false;
+                self.ends_ms = None;
                 let note = format!("round {round}, attempt {attempt} aborted, nothing opened: {detail}");
                 self.aborted.push(AbortedAttempt {
                     round,
@@ -202,11 +202,7 @@ impl Board {
             }
             ServerEvent::Finished { bundle, .. } => {
                 self.bundle = Some(bundle);
-                self.step = Step {
-                    title: "all rounds done".to_owned(),
-                    ..Step::default()
-                };
-                self.ends_ms = None;
+                self.at("all rounds done");
             }
             ServerEvent::Failed { detail, .. } => {
                 self.failures.insert(Who::Server, detail);
@@ -332,13 +328,29 @@ impl Board {
             list(&done.released)
         );
         if !done.dropped.is_empty() {
-            text += &format!(", dropped client {}", list(&done.dropped));
+            // Writing to a String cannot fail.
+            let _ = write!(text, ", dropped client {}", list(&done.dropped));
         }
         if !done.withheld.is_empty() {
-            text += &format!(", withheld cluster {}", list(&done.withheld));
+            let _ = write!(text, ", withheld cluster {}", list(&done.withheld));
         }
         let seconds = done.took_ms / 1_000;
-        Some(text + &format!(", {seconds} s, log of {} entries", done.head.size))
+        let _ = write!(text, ", {seconds} s, log of {} entries", done.head.size);
+        Some(text)
+    }
+
+    fn round_starts(&mut self, at_ms: u64, round: u64, attempt: u32, clusters: Vec<Vec<u32>>) {
+        let members: BTreeSet<u32> = clusters.into_iter().flatten().collect();
+        self.in_round = true;
+        self.started_ms.insert((round, attempt), at_ms);
+        self.traffic = (0, 0);
+        self.ends_ms = None;
+        self.step = Step {
+            title: self.title(round, attempt),
+            phase: server_phase("advertise"),
+            want: u32::try_from(members.len()).unwrap_or(u32::MAX),
+            ..Step::default()
+        };
     }
 
     fn came_back(&mut self, round: u64, survivors: &[u32]) {

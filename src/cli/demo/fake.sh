@@ -75,6 +75,7 @@ join)
         [ "$client" = 1 ] && scored 0 1 0.8
     fi
     touch "$base/joined-$client"
+    [ "$mode" = hasty ] && exec sleep 600
     if [ -n "$stall" ]; then
         [ "$stall" = 2 ] || exit 2
         say '"stalled","round":2,"sent_bytes":64,"total_bytes":128'

@@ -32,7 +32,7 @@ impl Theatre {
                 program,
                 logs,
                 doom: Some((1, 2)),
-                limit: Duration::from_secs(60),
+                limit: Duration::from_mins(1),
                 patience: Duration::from_secs(1),
                 threads: 3,
             },
@@ -240,14 +240,7 @@ fn who_does_not_end_is_named() {
 fn a_round_done_too_early_is_a_fault() {
     let fault = Theatre::new("hasty").fault();
     assert!(
-        matches!(
-            &fault,
-            Fault::NotStalled { client: 1, round: 2 }
-                | Fault::Died {
-                    who: Who::Client(1),
-                    ..
-                }
-        ),
+        matches!(&fault, Fault::NotStalled { client: 1, round: 2 }),
         "{fault}"
     );
 }
@@ -303,7 +296,7 @@ fn a_program_that_is_not_there_is_named() {
 #[test]
 fn each_condition_can_fail() {
     let report = sample::report();
-    let cast = Cast {
+    let players = Cast {
         clusters: report.clusters.clone(),
         ..cast(Path::new(""))
     };
@@ -315,7 +308,7 @@ fn each_condition_can_fail() {
     let judge = |change: &dyn Fn(&mut Report), wanted: Wanted| {
         let mut changed = report.clone();
         change(&mut changed);
-        let outcome = checks::judge(&changed, &cast, wanted, None);
+        let outcome = checks::judge(&changed, &players, wanted, None);
         let failed: Vec<String> = outcome
             .checks
             .iter()
@@ -379,11 +372,11 @@ fn each_condition_can_fail() {
         named(Exit::Bug, training)
     );
     assert_eq!(
-        case(&|report| drop(report.curves[0].points.remove(0))),
+        case(&|report| report.curves[0].points.truncate(5)),
         named(Exit::Bug, training)
     );
     assert_eq!(
-        case(&|report| drop(report.curves[0].points.pop())),
+        case(&|report| report.curves[0].points.rotate_left(1)),
         named(Exit::Bug, training)
     );
     assert_eq!(
@@ -410,7 +403,7 @@ fn each_condition_can_fail() {
     let unharmed = Wanted { doom: None, ..wanted };
     assert_eq!(judge(&|report| report.kill = None, unharmed), named(Exit::Ok, ""));
 
-    let outcome = checks::judge(&report, &cast, wanted, Some(&Fault::Interrupted));
+    let outcome = checks::judge(&report, &players, wanted, Some(&Fault::Interrupted));
     assert_eq!((outcome.passed, outcome.exit_code), (false, 130));
     assert_eq!(outcome.checks[0].name, "processes");
 }

@@ -65,10 +65,11 @@ pub(super) fn head(facts: &Facts<'_>) -> String {
 /// What the run shows and what it does not.
 pub(super) fn claims(facts: &Facts<'_>) -> String {
     let list = |sentences: Vec<String>| -> String {
-        sentences
+        let items: Vec<String> = sentences
             .into_iter()
             .map(|sentence| format!("<li>{sentence}</li>\n"))
-            .collect()
+            .collect();
+        items.concat()
     };
     let shown = words::shown(facts);
     let shown = if shown.is_empty() {
@@ -181,7 +182,7 @@ pub(super) fn examples(facts: &Facts<'_>) -> String {
             png = escape(&shot.png_base64),
         )
     };
-    let cards: String = report
+    let cards: Vec<String> = report
         .examples
         .iter()
         .enumerate()
@@ -198,7 +199,7 @@ pub(super) fn examples(facts: &Facts<'_>) -> String {
         .collect();
     section(
         "What the network sees",
-        &format!(r#"<div class="examples">{cards}</div>"#),
+        &format!(r#"<div class="examples">{}</div>"#, cards.concat()),
     )
 }
 

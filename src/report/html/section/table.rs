@@ -32,13 +32,14 @@ impl<'a> Table<'a> {
 
     /// The table as HTML of a class.
     pub(super) fn html(&self, class: &str) -> String {
-        let names: String = self
+        let names: Vec<String> = self
             .names
             .iter()
             .map(|name| format!(r#"<th scope="col">{}</th>"#, escape(name)))
             .collect();
         format!(
-            "<div class=\"scroll\"><table class=\"{class}\"><thead><tr>{names}</tr></thead><tbody>\n{}</tbody></table></div>",
+            "<div class=\"scroll\"><table class=\"{class}\"><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>",
+            names.concat(),
             self.rows
         )
     }
