@@ -37,7 +37,7 @@ use world::{Death, Setup, World};
 #[test]
 fn an_honest_round_is_verified_and_every_check_is_made() {
     let run = Run::of(two_clusters(), 1, &[&[]]);
-    let verdict = audit(&run.federation(), &run.bundle());
+    let verdict = audit(run.federation(), &run.bundle());
     println!("{verdict}");
     assert_eq!(verdict.overall, Overall::Verified);
     for check in CheckName::ALL {
@@ -67,7 +67,7 @@ fn a_verdict_is_the_same_after_a_trip_through_json_and_uses_three_words() {
     let mut bundle = run.bundle();
     let last = bundle.len() - 40;
     bundle[last] ^= 1;
-    let verdict = audit(&run.federation(), &bundle);
+    let verdict = audit(run.federation(), &bundle);
     assert_eq!(verdict.overall, Overall::Violated);
     let json = serde_json::to_string(&verdict).unwrap();
     assert_eq!(serde_json::from_str::<Verdict>(&json).unwrap(), verdict);
@@ -168,7 +168,7 @@ fn honest_rounds_are_verified_whoever_drops_and_whatever_is_aborted() {
     let (mut attempts, mut aborted, mut dropped, mut withheld, mut revealed_in_vain) = (0, 0, 0, 0, 0);
     for seed in 0..160 {
         let run = random_run(seed);
-        let verdict = audit(&run.federation(), &run.bundle());
+        let verdict = audit(run.federation(), &run.bundle());
         let wrong: Vec<_> = verdict.violations().collect();
         assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
         // Only what no bundle can show may be left open.
@@ -216,7 +216,7 @@ fn a_log_of_an_aborted_and_a_published_attempt_says_so() {
     run.attempt(1, 0, &[(0, gone), (1, gone), (2, gone), (3, gone)]);
     run.attempt(1, 1, &[(7, gone)]);
     run.attempt(2, 0, &[]);
-    let verdict = audit(&run.federation(), &run.bundle());
+    let verdict = audit(run.federation(), &run.bundle());
     println!("{verdict}");
     assert!(verdict.is_verified());
     let reasons: Vec<_> = verdict
@@ -234,7 +234,7 @@ fn a_log_of_an_aborted_and_a_published_attempt_says_so() {
 fn without_models_the_new_ones_are_not_checkable_and_nothing_else_changes() {
     let mut run = Run::of(two_clusters(), 5, &[&[], &[]]);
     run.models.clear();
-    let verdict = audit(&run.federation(), &run.bundle());
+    let verdict = audit(run.federation(), &run.bundle());
     assert!(verdict.is_verified());
     let open: Vec<_> = verdict
         .findings

@@ -15,7 +15,7 @@
 //! | [`agreement`] | did t survivors sign one survivor set, head and release? |
 //! | [`reveal`] | were exactly the agreed shares opened, each as dealt, and do they give the committed secrets? |
 //! | [`ending`] | did the attempt end as its statements say? |
-//! | [`sum`] | are the vectors the committed ones, and the sums theirs bit for bit? |
+//! | [`sum`], [`unmask`] | are the vectors the committed ones, and the sums theirs bit for bit? |
 //! | [`model`] | is each new model the old one plus the mean update? |
 //! | [`limits`] | what no bundle can show |
 //!
@@ -25,6 +25,7 @@ mod agreement;
 mod disclosure;
 mod ending;
 mod enrolment;
+mod lanes;
 mod limits;
 mod log;
 mod model;
@@ -35,6 +36,7 @@ mod reveal;
 mod roster;
 mod scene;
 mod sum;
+mod unmask;
 mod verdict;
 
 pub use verdict::{CheckName, Finding, HeadSummary, Overall, ReleasedCluster, RoundSummary, Status, Verdict};

@@ -6,7 +6,10 @@ use veilsum_crypto::label::Label;
 /// The digest of a model's shared entries: `label ‖ count ‖ little-endian f32 bytes`.
 #[must_use]
 pub fn model_digest(entries: &[f32]) -> Digest {
-    let bytes: Vec<u8> = entries.iter().flat_map(|entry| entry.to_le_bytes()).collect();
+    let mut bytes = vec![0; 4 * entries.len()];
+    for (slot, entry) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(entries) {
+        *slot = entry.to_le_bytes();
+    }
     MODEL.hash(&[&(entries.len() as u64).to_le_bytes(), &bytes])
 }
 

@@ -80,8 +80,8 @@ fn one_kind(scene: &Scene<'_>, report: &mut Report) {
 /// Who revealed, and which shares.
 fn requests(scene: &Scene<'_>, agreed: &Agreed<'_>, report: &mut Report) {
     let mut check = report.check(CheckName::Reveals, scene.place);
-    let seeds = wanted_seeds(scene, agreed);
-    let masks = wanted_masks(agreed);
+    let seeds: BTreeSet<_> = wanted_seeds(scene, agreed).into_iter().collect();
+    let masks: BTreeSet<_> = wanted_masks(agreed).into_iter().collect();
     for (client, reveal) in &scene.attempt.reveals {
         check.demand(agreed.signers.contains(client), || {
             format!("{client} revealed without having signed the agreement")
@@ -98,8 +98,8 @@ fn requested(
     check: &mut Check<'_>,
     client: ClientId,
     reveal: &Said<Reveal>,
-    seeds: &[(ClientId, ClusterId)],
-    masks: &[ClientId],
+    seeds: &BTreeSet<(ClientId, ClusterId)>,
+    masks: &BTreeSet<ClientId>,
 ) {
     let given: Vec<_> = reveal
         .body
@@ -107,21 +107,23 @@ fn requested(
         .iter()
         .map(|share| (share.owner, share.cluster))
         .collect();
-    for (owner, cluster) in given.iter().filter(|share| !seeds.contains(share)) {
+    let own: BTreeSet<_> = given.iter().copied().collect();
+    for (owner, cluster) in own.difference(seeds) {
         check.violated(|| {
             format!(
                 "{client} revealed a self-mask share of {owner} for {cluster}, which was not to be opened"
             )
         });
     }
-    for (owner, cluster) in seeds.iter().filter(|share| !given.contains(share)) {
+    for (owner, cluster) in seeds.difference(&own) {
         check.violated(|| format!("{client} withheld its self-mask share of {owner} for {cluster}"));
     }
     let given_masks: Vec<_> = reveal.body.mask_shares.iter().map(|share| share.owner).collect();
-    for owner in given_masks.iter().filter(|owner| !masks.contains(owner)) {
+    let own: BTreeSet<_> = given_masks.iter().copied().collect();
+    for owner in own.difference(masks) {
         check.violated(|| format!("{client} revealed a mask share of {owner}, who did not drop"));
     }
-    for owner in masks.iter().filter(|owner| !given_masks.contains(owner)) {
+    for owner in masks.difference(&own) {
         check.violated(|| format!("{client} withheld its mask share of {owner}, who dropped"));
     }
     // The same shares in another order, or one of them twice, is another statement than the one asked for.

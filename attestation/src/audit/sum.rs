@@ -1,15 +1,16 @@
 //! Are the vectors the ones their clients committed to, and is every released sum theirs, bit for bit?
 //!
 //! Vectors stream through: a chunk is hashed into its tree and added to its cluster's running sum, then forgotten. After a
-//! round's last vector the masks come off: of every contributor its self-mask, of every dropped client the pairwise masks
-//! the contributors added for it.
+//! round's last vector the masks come off (`unmask`) and the sums are compared.
 
 use super::Progress;
 use super::agreement::Agreed;
+use super::lanes;
 use super::model::{Moved, Shelf};
 use super::report::{Check, Report};
 use super::reveal::Opening;
 use super::scene::Scene;
+use super::unmask;
 use super::verdict::CheckName;
 use crate::bundle::{BundleError, BundleReader, Due, DueList, Part, Said, VectorName};
 use crate::model_digest;
@@ -17,25 +18,23 @@ use crate::statement::{ClusterPlan, ClusterResult, Sums, UpdateRule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use veilsum_crypto::chunk::{self, Chunking};
-use veilsum_crypto::residue::add_packed;
-use veilsum_crypto::stream::{AesCtr, MaskStream, Sign};
 use veilsum_crypto::{ClientId, ClusterId, Digest};
 
 /// A published attempt whose sums are to be recomputed.
 pub(super) struct Case<'a> {
-    scene: &'a Scene<'a>,
+    pub(super) scene: &'a Scene<'a>,
+    pub(super) agreed: Option<Agreed<'a>>,
+    pub(super) opening: Opening,
     sums: &'a Said<Sums>,
-    agreed: Option<Agreed<'a>>,
-    opening: Opening,
     running: BTreeMap<ClusterId, Running>,
     /// What is wrong with single vectors.
     faults: Vec<String>,
 }
 
 /// A cluster's sum so far, and whose vectors are in it.
-struct Running {
-    words: Vec<u32>,
-    clients: BTreeSet<ClientId>,
+pub(super) struct Running {
+    pub(super) words: Vec<u32>,
+    pub(super) clients: BTreeSet<ClientId>,
 }
 
 impl<'a> Case<'a> {
@@ -60,7 +59,7 @@ impl<'a> Case<'a> {
     }
 
     /// The cluster a result is about.
-    fn cluster(&self, result: &ClusterResult) -> Option<&'a ClusterPlan> {
+    pub(super) fn cluster(&self, result: &ClusterResult) -> Option<&'a ClusterPlan> {
         self.scene.plan().cluster(result.cluster)
     }
 }
@@ -227,7 +226,7 @@ impl<'a> Replay<'a> {
             });
             let range = self.chunking.range(index).unwrap_or_default();
             let words = running.words.get_mut(range).unwrap_or_default();
-            sound &= add_packed(self.chunking.modulus(), buffer, words).is_ok();
+            sound &= lanes::add(self.chunking.modulus(), buffer, words).is_ok();
         }
         let Some(case) = case else { return Ok(()) };
         if let Some(running) = case.running.get_mut(&name.cluster) {
@@ -267,7 +266,10 @@ impl<'a> Replay<'a> {
         let mut opened = Vec::new();
         for result in &case.sums.body.results {
             let sum = case.running.remove(&result.cluster);
-            opened.push((result, recompute(&mut check, &case, result, sum, self.chunking)));
+            opened.push((
+                result,
+                unmask::recompute(&mut check, &case, result, sum, self.chunking),
+            ));
         }
         check.done();
 
@@ -313,86 +315,4 @@ impl<'a> Replay<'a> {
             }
         }
     }
-}
-
-/// One cluster's sum, compared with what the server published; `None` when it cannot be recomputed.
-fn recompute(
-    check: &mut Check<'_>,
-    case: &Case<'_>,
-    result: &ClusterResult,
-    running: Option<Running>,
-    chunking: Chunking,
-) -> Option<Vec<u32>> {
-    let id = result.cluster;
-    let Some(cluster) = case.cluster(result) else {
-        check.violated(|| format!("{id} was opened and is not in the plan"));
-        return None;
-    };
-    let agreed = case.agreed.as_ref()?.body;
-    let contributors: BTreeSet<ClientId> = cluster.members.intersection(&agreed.survivors).copied().collect();
-    check.demand(result.contributors as usize == contributors.len(), || {
-        format!(
-            "{} clients are said to be in the sum of {id}, {} are",
-            result.contributors,
-            contributors.len()
-        )
-    });
-    let Some(running) = running.filter(|running| running.clients == contributors) else {
-        check.violated(|| format!("the sum of {id} is not over exactly its surviving members"));
-        return None;
-    };
-    let mut sum = running.words;
-    for client in &contributors {
-        let Some(seed) = case.opening.seeds.get(&(*client, id)) else {
-            check.not_checkable(format!("the self-mask of {client} for {id} was not opened"));
-            return None;
-        };
-        let seed = seed.stream_seed(*client, id, &cluster.model, &case.scene.context);
-        AesCtr::new(&seed).apply(Sign::Minus, 0, &mut sum);
-    }
-    let dropped = agreed
-        .sharers
-        .difference(&agreed.survivors)
-        .filter(|client| cluster.members.contains(client));
-    for dropped in dropped {
-        let Some(secret) = case.opening.masks.get(dropped) else {
-            check.not_checkable(format!("the mask secret of {dropped} was not opened"));
-            return None;
-        };
-        for client in &contributors {
-            let public = case
-                .scene
-                .attempt
-                .keys
-                .get(client)
-                .map(|keys| keys.body.mask_key)?;
-            let context = &case.scene.context;
-            let seed = secret.pair_seed(*dropped, *client, &public, id, &cluster.model, context);
-            let Ok(seed) = seed else {
-                check.not_checkable(format!("the pair of {dropped} and {client} has no common seed"));
-                return None;
-            };
-            // The lower number of a pair adds its mask and the higher subtracts it; what the contributor did is undone.
-            let undo = if client < dropped { Sign::Minus } else { Sign::Plus };
-            AesCtr::new(&seed).apply(undo, 0, &mut sum);
-        }
-    }
-    for word in &mut sum {
-        *word = chunking.modulus().reduce(*word);
-    }
-    check.demand(chunking.root_of(&sum) == result.sum, || {
-        format!("the sum of {id} is not the sum of its members' vectors")
-    });
-    let weight = sum.last().map_or(0, |word| u64::from(*word));
-    check.demand(weight == result.weight, || {
-        format!("the weight of {id} is {weight}, not {}", result.weight)
-    });
-    let most = u64::from(case.scene.policy().update.max_weight) * contributors.len() as u64;
-    check.demand((contributors.len() as u64..=most).contains(&weight), || {
-        format!(
-            "{} clients cannot have a weight of {weight} together",
-            contributors.len()
-        )
-    });
-    Some(sum)
 }

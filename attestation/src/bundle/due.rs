@@ -67,6 +67,8 @@ impl fmt::Display for Forbidden {
 #[derive(Debug)]
 pub(crate) struct DueList {
     parts: VecDeque<Due>,
+    /// Vectors among them.
+    vectors: usize,
     /// Every published attempt with its survivors that have vectors: for saying why something is not due.
     published: BTreeMap<(RoundId, AttemptId), BTreeMap<ClientId, BTreeSet<ClusterId>>>,
 }
@@ -76,6 +78,7 @@ impl DueList {
     pub(crate) fn of(transcript: &Transcript) -> Self {
         let mut list = Self {
             parts: VecDeque::new(),
+            vectors: 0,
             published: BTreeMap::new(),
         };
         let mut named = BTreeSet::new();
@@ -118,6 +121,7 @@ impl DueList {
                     cluster: *cluster,
                 })
             }));
+            self.vectors += clusters.len();
             survivors.insert(client, clusters);
         }
         self.published.insert((plan.round, plan.attempt), survivors);
@@ -130,10 +134,7 @@ impl DueList {
 
     /// The number of vectors still to come.
     pub(crate) fn vectors(&self) -> usize {
-        self.parts
-            .iter()
-            .filter(|part| matches!(part, Due::Vector(_)))
-            .count()
+        self.vectors
     }
 
     /// Leaves out the model that is next, if one is.
@@ -169,6 +170,7 @@ impl DueList {
         }
         while self.skip_model().is_some() {}
         self.parts.pop_front();
+        self.vectors -= 1;
         Ok(())
     }
 

@@ -1,0 +1,135 @@
+//! The masks come off one cluster's sum: of every contributor its self-mask, of every dropped client the pairwise masks the
+//! contributors added for it. What is left must be what the server published.
+
+use super::lanes;
+use super::report::Check;
+use super::sum::{Case, Running};
+use crate::statement::{ClusterPlan, ClusterResult};
+use std::collections::BTreeSet;
+use veilsum_crypto::chunk::{self, Chunking};
+use veilsum_crypto::stream::{AesCtr, MaskStream, Sign};
+use veilsum_crypto::{ClientId, Digest};
+
+/// One cluster's sum, compared with what the server published; `None` when it cannot be recomputed.
+pub(super) fn recompute(
+    check: &mut Check<'_>,
+    case: &Case<'_>,
+    result: &ClusterResult,
+    running: Option<Running>,
+    chunking: Chunking,
+) -> Option<Vec<u32>> {
+    let id = result.cluster;
+    let Some(cluster) = case.cluster(result) else {
+        check.violated(|| format!("{id} was opened and is not in the plan"));
+        return None;
+    };
+    let Some(agreed) = &case.agreed else {
+        check.not_checkable(format!("without an agreement nobody knows whose sum {id} is"));
+        return None;
+    };
+    let contributors: BTreeSet<ClientId> = cluster
+        .members
+        .intersection(&agreed.body.survivors)
+        .copied()
+        .collect();
+    check.demand(result.contributors as usize == contributors.len(), || {
+        format!(
+            "{} clients are said to be in the sum of {id}, {} are",
+            result.contributors,
+            contributors.len()
+        )
+    });
+    let Some(running) = running.filter(|running| running.clients == contributors) else {
+        check.violated(|| format!("the sum of {id} is not over exactly its surviving members"));
+        return None;
+    };
+    let mut masks = match masks(case, result, cluster, &contributors) {
+        Ok(masks) => masks,
+        Err(reason) => {
+            check.not_checkable(reason);
+            return None;
+        }
+    };
+    let mut sum = running.words;
+    // Stretch by stretch, so that a stretch stays in the cache for all its masks.
+    for (start, stretch) in (0u64..).step_by(STRETCH).zip(sum.chunks_mut(STRETCH)) {
+        for (sign, mask) in &mut masks {
+            mask.apply(*sign, start, stretch);
+        }
+        for word in stretch {
+            *word = chunking.modulus().reduce(*word);
+        }
+    }
+    check.demand(root(chunking, &sum) == result.sum, || {
+        format!("the sum of {id} is not the sum of its members' vectors")
+    });
+    let weight = sum.last().map_or(0, |word| u64::from(*word));
+    check.demand(weight == result.weight, || {
+        format!("the weight of {id} is {weight}, not {}", result.weight)
+    });
+    let most = u64::from(case.scene.policy().update.max_weight) * contributors.len() as u64;
+    check.demand((contributors.len() as u64..=most).contains(&weight), || {
+        format!(
+            "{} clients cannot have a weight of {weight} together",
+            contributors.len()
+        )
+    });
+    Some(sum)
+}
+
+/// Every mask in the sum with the sign that takes it off, or what keeps one from being known.
+fn masks(
+    case: &Case<'_>,
+    result: &ClusterResult,
+    cluster: &ClusterPlan,
+    contributors: &BTreeSet<ClientId>,
+) -> Result<Vec<(Sign, AesCtr)>, String> {
+    let (id, context) = (result.cluster, &case.scene.context);
+    let mut masks = Vec::new();
+    for client in contributors {
+        let seed = case.opening.seeds.get(&(*client, id));
+        let seed = seed.ok_or_else(|| format!("the self-mask of {client} for {id} was not opened"))?;
+        let seed = seed.stream_seed(*client, id, &cluster.model, context);
+        masks.push((Sign::Minus, AesCtr::new(&seed)));
+    }
+    let agreed = case.agreed.as_ref().map(|agreed| agreed.body);
+    let dropped = agreed
+        .into_iter()
+        .flat_map(|body| body.sharers.difference(&body.survivors));
+    for dropped in dropped.filter(|client| cluster.members.contains(client)) {
+        let secret = case.opening.masks.get(dropped);
+        let secret = secret.ok_or_else(|| format!("the mask secret of {dropped} was not opened"))?;
+        for client in contributors {
+            let keys = case.scene.attempt.keys.get(client);
+            let seed = keys.and_then(|keys| {
+                let public = &keys.body.mask_key;
+                secret
+                    .pair_seed(*dropped, *client, public, id, &cluster.model, context)
+                    .ok()
+            });
+            let seed = seed.ok_or_else(|| format!("{dropped} and {client} have no common seed"))?;
+            // The lower number of a pair adds its mask and the higher subtracts it; what the contributor did is undone.
+            let undo = if client < dropped { Sign::Minus } else { Sign::Plus };
+            masks.push((undo, AesCtr::new(&seed)));
+        }
+    }
+    Ok(masks)
+}
+
+/// The chunk-tree root of a sum.
+fn root(chunking: Chunking, sum: &[u32]) -> Digest {
+    let mut bytes = Vec::new();
+    let leaves: Vec<Digest> = sum
+        .chunks(chunking.entries_per_chunk())
+        .enumerate()
+        .map(|(index, entries)| {
+            bytes.clear();
+            lanes::append(chunking.modulus(), entries, &mut bytes);
+            chunk::leaf(index, &bytes)
+        })
+        .collect();
+    chunk::root(&leaves)
+}
+
+/// Words unmasked at a time: 256 KiB, within a second-level cache.
+const STRETCH: usize = 65_536;

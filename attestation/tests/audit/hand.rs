@@ -1,0 +1,428 @@
+//! A federation of five clients in one cluster, played by one hand.
+
+use std::collections::BTreeMap;
+use veilsum_attestation::audit::{Progress, Verdict};
+use veilsum_attestation::bundle::{BundleWriter, Due, VectorName, sign_head};
+use veilsum_attestation::statement::*;
+use veilsum_attestation::{Auditor, Head, Log, Trust, model_digest};
+use veilsum_crypto::chunk::Chunking;
+use veilsum_crypto::commit::commit;
+use veilsum_crypto::residue::pack;
+use veilsum_crypto::share::{Reconstructor, Secret, share_digest, split};
+use veilsum_crypto::stream::{AesCtr, MaskStream, Sign};
+use veilsum_crypto::testing::rng;
+use veilsum_crypto::*;
+
+/// What is done against the rules.
+pub(crate) struct Tricks {
+    /// Clients that deal shares and upload nothing.
+    pub(crate) dropped: Vec<u32>,
+    /// How many survivors reveal, in order.
+    pub(crate) revealers: usize,
+    /// Commits to another seed than it deals and masks with.
+    pub(crate) false_commitment: Option<u32>,
+    /// Deals its seed on a polynomial of degree t whose first t shares give what it committed to.
+    pub(crate) high_degree: Option<u32>,
+    /// Deals shares of another mask secret than its public key's.
+    pub(crate) false_mask_shares: Option<u32>,
+    /// Uses its keys of the last attempt.
+    pub(crate) old_keys: Option<u32>,
+    /// Says it masks over fewer dealers than there are.
+    pub(crate) other_sharers: Option<u32>,
+    /// Joins on the empty head.
+    pub(crate) other_head: Option<u32>,
+    /// Leaves its pairwise masks out.
+    pub(crate) bare: Option<u32>,
+    pub(crate) finish: Finish,
+}
+
+/// How the attempt ends.
+pub(crate) enum Finish {
+    Sums,
+    Aborted(&'static str, Vec<u32>),
+    Nothing,
+}
+
+impl Default for Tricks {
+    fn default() -> Self {
+        Self {
+            dropped: Vec::new(),
+            revealers: THRESHOLD,
+            false_commitment: None,
+            high_degree: None,
+            false_mask_shares: None,
+            old_keys: None,
+            other_sharers: None,
+            other_head: None,
+            bare: None,
+            finish: Finish::Sums,
+        }
+    }
+}
+
+pub(crate) struct Hand {
+    federation: Digest,
+    policy: Policy,
+    policy_leaf: Digest,
+    log: Log,
+    seed: u64,
+    model: Vec<f32>,
+    keys: BTreeMap<ClientId, (BoxSecret, MaskSecret)>,
+    vectors: BTreeMap<VectorName, Vec<u8>>,
+    models: BTreeMap<Digest, Vec<f32>>,
+}
+
+const CLIENTS: u32 = 5;
+const THRESHOLD: usize = 4;
+const ENTRIES: usize = 9;
+const CLUSTER: ClusterId = ClusterId(0);
+
+fn identity(signer: Party) -> Identity {
+    let seed = match signer {
+        Party::Authority => [1; 32],
+        Party::Server => [2; 32],
+        Party::Client(client) => [3 + client.0 as u8; 32],
+    };
+    Identity::from_seed(&seed).unwrap()
+}
+
+fn everybody() -> impl Iterator<Item = ClientId> {
+    (0..CLIENTS).map(ClientId)
+}
+
+/// What a client contributes: entry i is its number plus i, less 4, and its weight 1 + its number modulo 4.
+fn value(client: ClientId, entry: usize) -> i64 {
+    i64::from(client.0) + entry as i64 - 4
+}
+
+fn weight(client: ClientId) -> u64 {
+    1 + u64::from(client.0 % 4)
+}
+
+impl Hand {
+    pub(crate) fn new() -> Self {
+        let authority = identity(Party::Authority);
+        let federation = federation_digest(&authority.public(), "by hand");
+        let mut hand = Self {
+            federation,
+            policy: Policy {
+                suite: SuiteId::SUITE_1,
+                name: BoundedVec::new(b"by hand".to_vec()).unwrap(),
+                server: identity(Party::Server).public(),
+                server_tls: Digest([0; 32]),
+                clients: CLIENTS,
+                members: Digest([0; 32]),
+                threshold: THRESHOLD as u32,
+                colluders: 1,
+                dropouts: 1,
+                crowd: 2,
+                crowd_orgs: 2,
+                update: UpdateRule {
+                    entries: ENTRIES as u64,
+                    schema: Digest([5; 32]),
+                    value_bits: 16,
+                    modulus: Modulus::new(19).unwrap(),
+                    range_micros: 32_767 * 15_625,
+                    max_weight: 4,
+                },
+                rounds: 100,
+            },
+            policy_leaf: Digest([0; 32]),
+            log: Log::default(),
+            seed: 0,
+            model: vec![0.25; ENTRIES],
+            keys: BTreeMap::new(),
+            vectors: BTreeMap::new(),
+            models: BTreeMap::new(),
+        };
+        let leaves: Vec<Digest> = everybody()
+            .map(|client| {
+                let member = Member {
+                    client,
+                    org: OrgId(client.0 % 3),
+                    key: identity(Party::Client(client)).public(),
+                    tls: Digest([0; 32]),
+                };
+                hand.say(member, Party::Authority)
+            })
+            .collect();
+        hand.policy.members = members_digest(&leaves);
+        hand.policy.check().unwrap();
+        hand.policy_leaf = hand.say(hand.policy.clone(), Party::Authority);
+        hand
+    }
+
+    /// Signs a statement and appends it to the log; its leaf.
+    fn say<S: Statement>(&mut self, body: S, signer: Party) -> Digest {
+        let mut dice = self.dice();
+        let signed = Signed::make(body, signer, &identity(signer), &self.federation, &mut dice).unwrap();
+        self.log.append(signed.bytes().unwrap());
+        signed.leaf()
+    }
+
+    fn dice(&mut self) -> chacha20::ChaCha20Rng {
+        self.seed += 1;
+        rng(self.seed)
+    }
+
+    pub(crate) fn attempt(&mut self, round: u64, attempt: u32, tricks: &Tricks) {
+        let is = |trick: Option<u32>, client: ClientId| trick == Some(client.0);
+        let ids: Vec<ClientId> = everybody().collect();
+        let (round, attempt) = (RoundId(round), Attempt(attempt));
+        let model = model_digest(&self.model);
+        self.models.insert(model, self.model.clone());
+        let plan = Plan {
+            round,
+            attempt,
+            policy: self.policy_leaf,
+            head: self.log.head(),
+            clusters: BoundedVec::new(vec![ClusterPlan {
+                model,
+                members: everybody().collect(),
+            }])
+            .unwrap(),
+            graph_seed: [0; 32],
+        };
+        let plan_leaf = self.say(plan.clone(), Party::Server);
+        let plan_context = plan.context(self.policy.suite, self.federation, plan_leaf);
+
+        // Keys, and what will be dealt.
+        let (mut seeds, mut seed_shares, mut leaves) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for client in everybody() {
+            let mut dice = self.dice();
+            if !is(tricks.old_keys, client) {
+                let fresh = (BoxSecret::generate(&mut dice), MaskSecret::generate(&mut dice));
+                self.keys.insert(client, fresh);
+            }
+            let degree = THRESHOLD + usize::from(is(tricks.high_degree, client));
+            let mut seed = SelfSeed::generate(&mut dice);
+            let shares = split(&seed, degree, &ids, &mut dice).unwrap();
+            if is(tricks.high_degree, client) {
+                let first = Reconstructor::new(&ids[..THRESHOLD]).unwrap();
+                seed = first.reconstruct(shares[..THRESHOLD].iter()).unwrap();
+            }
+            let committed = if is(tricks.false_commitment, client) {
+                commit(&SelfSeed::generate(&mut dice), client, CLUSTER, &plan_context)
+            } else {
+                commit(&seed, client, CLUSTER, &plan_context)
+            };
+            let (boxes, masks) = &self.keys[&client];
+            let body = Keys {
+                plan: plan_leaf,
+                box_key: boxes.public(),
+                mask_key: masks.public(),
+                commitments: BoundedVec::new(vec![Commitment {
+                    cluster: CLUSTER,
+                    digest: committed,
+                }])
+                .unwrap(),
+                head: if is(tricks.other_head, client) {
+                    Head::empty()
+                } else {
+                    plan.head
+                },
+            };
+            leaves.push(self.say(body, Party::Client(client)));
+            seeds.insert(client, seed);
+            seed_shares.insert(client, shares);
+        }
+        let roster = roster_digest(&leaves);
+        let context = plan_context.with_roster(roster);
+
+        // Shares.
+        let mut mask_shares = BTreeMap::new();
+        for dealer in everybody() {
+            let mut dice = self.dice();
+            let shares = if is(tricks.false_mask_shares, dealer) {
+                split(&MaskSecret::generate(&mut dice), THRESHOLD, &ids, &mut dice).unwrap()
+            } else {
+                split(&self.keys[&dealer].1, THRESHOLD, &ids, &mut dice).unwrap()
+            };
+            let digests = everybody()
+                .flat_map(|holder| {
+                    let at = holder.0 as usize;
+                    [
+                        share_digest(&shares[at], dealer, holder, Secret::MaskKey, &context),
+                        share_digest(
+                            &seed_shares[&dealer][at],
+                            dealer,
+                            holder,
+                            Secret::SelfMask(CLUSTER),
+                            &context,
+                        ),
+                    ]
+                })
+                .collect();
+            mask_shares.insert(dealer, shares);
+            let body = Shares {
+                plan: plan_leaf,
+                roster,
+                digests: BoundedVec::new(digests).unwrap(),
+            };
+            self.say(body, Party::Client(dealer));
+        }
+
+        // Masked vectors. Whoever masks over fewer dealers says so and leaves nothing else out.
+        let modulus = self.policy.update.modulus;
+        let survivors: ClientSet = everybody()
+            .filter(|client| !tricks.dropped.contains(&client.0))
+            .collect();
+        let mut total = vec![0u32; ENTRIES + 1];
+        for me in survivors.iter().copied() {
+            let mut words: Vec<u32> = (0..ENTRIES).map(|entry| value(me, entry) as u32).collect();
+            words.push(weight(me) as u32);
+            let own = seeds[&me].stream_seed(me, CLUSTER, &model, &context);
+            AesCtr::new(&own).apply(Sign::Plus, 0, &mut words);
+            for (peer, (_, secret)) in self.keys.iter().filter(|(peer, _)| **peer != me) {
+                let pair = self.keys[&me]
+                    .1
+                    .pair_seed(me, *peer, &secret.public(), CLUSTER, &model, &context);
+                let sign = if me < *peer { Sign::Plus } else { Sign::Minus };
+                if !is(tricks.bare, me) {
+                    AesCtr::new(&pair.unwrap()).apply(sign, 0, &mut words);
+                }
+            }
+            let bytes = pack(modulus, &words);
+            let vector = VectorRoot {
+                cluster: CLUSTER,
+                root: Chunking::new(modulus, words.len()).root_of(&words),
+                bytes: bytes.len() as u64,
+            };
+            let sharers = everybody()
+                .filter(|client| !is(tricks.other_sharers, me) || client.0 > 0)
+                .collect();
+            let body = Masked {
+                plan: plan_leaf,
+                roster,
+                sharers,
+                vectors: BoundedVec::new(vec![vector]).unwrap(),
+            };
+            self.say(body, Party::Client(me));
+            self.vectors.insert(
+                VectorName {
+                    round,
+                    attempt,
+                    client: me,
+                    cluster: CLUSTER,
+                },
+                bytes,
+            );
+            for (sum, word) in total.iter_mut().zip(&words) {
+                *sum = sum.wrapping_add(*word);
+            }
+        }
+
+        // Agreement and reveals.
+        let agree = Agree {
+            plan: plan_leaf,
+            roster,
+            sharers: everybody().collect(),
+            survivors: survivors.clone(),
+            release: BoundedVec::new(vec![CLUSTER]).unwrap(),
+            head: self.log.head(),
+        };
+        let agreement = agree.digest().unwrap();
+        for client in survivors.iter().copied() {
+            self.say(agree.clone(), Party::Client(client));
+        }
+        let revealers: Vec<ClientId> = survivors.iter().copied().take(tricks.revealers).collect();
+        for me in revealers {
+            let at = me.0 as usize;
+            let selves = survivors.iter().map(|owner| SelfShare {
+                owner: *owner,
+                cluster: CLUSTER,
+                share: *seed_shares[owner][at].to_bytes(),
+            });
+            let masks = everybody()
+                .filter(|client| !survivors.contains(client))
+                .map(|owner| MaskShare {
+                    owner,
+                    share: *mask_shares[&owner][at].to_bytes(),
+                });
+            let body = Reveal {
+                agreement,
+                self_shares: BoundedVec::new(selves.collect()).unwrap(),
+                mask_shares: BoundedVec::new(masks.collect()).unwrap(),
+            };
+            self.say(body, Party::Client(me));
+        }
+
+        match &tricks.finish {
+            Finish::Sums => {
+                let mut sum: Vec<u32> = (0..ENTRIES)
+                    .map(|entry| survivors.iter().map(|client| value(*client, entry)).sum::<i64>() as u32)
+                    .collect();
+                sum.push(survivors.iter().map(|client| weight(*client)).sum::<u64>() as u32);
+                if tricks.bare.is_some() {
+                    // Nobody knows the plain sum then; the server takes off what it can and publishes that.
+                    sum = total;
+                    for (owner, seed) in seeds.iter().filter(|(owner, _)| survivors.contains(owner)) {
+                        let own = seed.stream_seed(*owner, CLUSTER, &model, &context);
+                        AesCtr::new(&own).apply(Sign::Minus, 0, &mut sum);
+                    }
+                }
+                sum.iter_mut().for_each(|word| *word = modulus.reduce(*word));
+                self.publish(plan_leaf, agreement, &sum, survivors.len() as u32);
+            }
+            Finish::Aborted(reason, culprits) => {
+                let body = Aborted {
+                    round,
+                    attempt,
+                    phase: Phase::Unmask,
+                    reason: BoundedVec::new(reason.as_bytes().to_vec()).unwrap(),
+                    culprits: culprits.iter().copied().map(ClientId).collect(),
+                };
+                self.say(body, Party::Server);
+            }
+            Finish::Nothing => {}
+        }
+    }
+
+    fn publish(&mut self, plan: Digest, agreement: Digest, sum: &[u32], contributors: u32) {
+        let modulus = self.policy.update.modulus;
+        let weight = sum[ENTRIES];
+        // The grid step is 1/64 and the largest weight 4: a sum s over weight W moves an entry by s · (1/64 · 4) / W.
+        for (entry, word) in self.model.iter_mut().zip(sum) {
+            let unit = 32_767.0 * 15_625.0 / 1e6 / 32_767.0 * 4.0 / f64::from(weight);
+            *entry = (f64::from(*entry) + f64::from(modulus.signed(*word)) * unit) as f32;
+        }
+        let result = ClusterResult {
+            cluster: CLUSTER,
+            sum: Chunking::new(modulus, sum.len()).root_of(sum),
+            contributors,
+            weight: u64::from(weight),
+            model: model_digest(&self.model),
+        };
+        let body = Sums {
+            plan,
+            agreement,
+            results: BoundedVec::new(vec![result]).unwrap(),
+        };
+        self.say(body, Party::Server);
+    }
+
+    pub(crate) fn audit(&self) -> Verdict {
+        self.audit_with(&mut |_| {})
+    }
+
+    pub(crate) fn audit_with(&self, progress: &mut dyn FnMut(Progress)) -> Verdict {
+        let head = sign_head(&self.log.head(), &self.federation, &identity(Party::Server)).unwrap();
+        let entries = self.log.entries().iter().map(Vec::as_slice);
+        let mut writer = BundleWriter::new(Vec::new(), &self.federation, &head, entries).unwrap();
+        while let Some(due) = writer.due() {
+            match due {
+                Due::Vector(name) => writer.vector(name, &self.vectors[&name]).unwrap(),
+                Due::Model(digest) => writer.model(&self.models[&digest]).unwrap(),
+            }
+        }
+        let bundle = writer.finish().unwrap();
+        let trust = Trust {
+            name: "by hand".to_owned(),
+            authority: identity(Party::Authority).public(),
+        };
+        Auditor::new(trust)
+            .unwrap()
+            .audit(bundle.as_slice(), progress)
+            .unwrap()
+    }
+}
