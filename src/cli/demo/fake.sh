@@ -69,7 +69,8 @@ join)
     [ "$mode" = interrupted ] && exit 130
     say "\"joined\",\"client\":$client,\"addr\":\"127.0.0.1:1\""
     if [ -e "$base/joined-$client" ]; then
-        echo "$OMP_NUM_THREADS" >"$base/again"
+        echo "$OMP_NUM_THREADS" >"$base/again.new"
+        mv "$base/again.new" "$base/again"
     else
         scored 0 0 0.8
         [ "$client" = 1 ] && scored 0 1 0.8
@@ -78,8 +79,10 @@ join)
     [ "$mode" = hasty ] && exec sleep 600
     if [ -n "$stall" ]; then
         [ "$stall" = 2 ] || exit 2
+        # The word is the death sentence, so it comes last. A file appears whole.
+        echo $$ >"$base/stalled.new"
+        mv "$base/stalled.new" "$base/stalled"
         say '"stalled","round":2,"sent_bytes":64,"total_bytes":128'
-        echo $$ >"$base/stalled"
         exec sleep 600
     fi
     await "$base/over"
