@@ -221,7 +221,7 @@ impl Board {
             ClientEvent::Trained { loss_last, .. } => {
                 self.mark(client, &format!("trained {loss_last:.2}"), Tone::Good);
             }
-            ClientEvent::Phase { doing, .. } => self.mark(client, &doing, Tone::Busy),
+            ClientEvent::Phase { doing, .. } => self.mark(client, client_phase(&doing), Tone::Busy),
             ClientEvent::Upload {
                 sent_bytes,
                 total_bytes,
@@ -393,6 +393,19 @@ fn server_phase(phase: &str) -> String {
         other => other,
     }
     .to_owned()
+}
+
+/// What a client has done, from what it waits for; short enough for a cell.
+fn client_phase(doing: &str) -> &str {
+    match doing {
+        "waiting for a plan" => "idle",
+        "waiting for the roster" => "keys sent",
+        "waiting for shares" => "shares sent",
+        "waiting for the proposal" => "uploaded",
+        "waiting for the agreement" => "signed",
+        "waiting for the sums" => "shares opened",
+        other => other.strip_prefix("waiting for ").unwrap_or(other),
+    }
 }
 
 fn list(ids: &[u32]) -> String {
