@@ -130,7 +130,7 @@ fn example(member: &Member, board: &Board) -> Result<Option<Example>, String> {
 /// The text is no verdict.
 pub(super) fn audit(text: &str, took_ms: u64) -> Result<Audit, serde_json::Error> {
     let verdict: Verdict = serde_json::from_str(text)?;
-    let mut checks: Vec<(AuditCheck, u32)> = Vec::new();
+    let mut checks: Vec<(AuditCheck, BTreeSet<u64>)> = Vec::new();
     for finding in verdict.findings {
         let says = match (finding.reason, finding.round) {
             (Some(reason), Some(round)) => format!("round {round}: {reason}"),
@@ -141,22 +141,23 @@ pub(super) fn audit(text: &str, took_ms: u64) -> Result<Audit, serde_json::Error
             check.name == finding.check && check.status == finding.status && check.says == says
         });
         match known {
-            Some((_, times)) => *times += 1,
+            Some((_, rounds)) => rounds.extend(finding.round),
             None => checks.push((
                 AuditCheck {
                     name: finding.check,
                     status: finding.status,
                     says,
                 },
-                1,
+                finding.round.into_iter().collect(),
             )),
         }
     }
-    let read = checks.into_iter().map(|(mut check, times)| {
+    let read = checks.into_iter().map(|(mut check, rounds)| {
         if check.says.is_empty() {
-            check.says = match times {
-                1 => "holds".to_owned(),
-                _ => format!("holds in all {times} places where it applies"),
+            check.says = match rounds.len() {
+                0 => "holds".to_owned(),
+                1 => "holds in 1 round".to_owned(),
+                several => format!("holds in {several} rounds"),
             };
         }
         check

@@ -156,7 +156,7 @@ fn a_client_dies_in_its_upload_and_comes_back() {
     assert_eq!(
         lines,
         [
-            ["sums", "verified", "holds in all 2 places where it applies"],
+            ["sums", "verified", "holds in 2 rounds"],
             ["erasure", "not checkable", "no bundle can"],
         ]
     );
