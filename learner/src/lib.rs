@@ -13,6 +13,7 @@
 //! * [`learner`]: the trait, training plans and reports
 //! * [`metrics`]: the usual depth scores
 //! * [`data`]: folder reader, seeded generator
+//! * [`demo`]: settings for a short demonstration
 //! * [`toy`]: a pure-Rust model, so that everything runs without libtorch
 #![cfg_attr(
     feature = "torch",
@@ -24,11 +25,13 @@
 )]
 
 pub mod data;
+pub mod demo;
 pub mod device;
 pub mod error;
 pub mod layout;
 pub mod learner;
 pub mod metrics;
+mod shuffle;
 pub mod tensor;
 pub mod toy;
 pub mod weights;

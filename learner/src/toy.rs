@@ -5,15 +5,19 @@
 //! one tensor of every class: shared, buffer and private.
 
 use chacha20::ChaCha20Rng;
-use rand_core::{Rng, SeedableRng};
+use rand_core::SeedableRng;
 
-use crate::data::{DepthDataset, Frame};
+use crate::data::DepthDataset;
 use crate::error::LearnError;
 use crate::layout::{Layout, TensorClass, TensorSpec};
 use crate::learner::{DepthExample, Evaluation, Learner, TrainPlan, TrainReport};
 use crate::metrics::{DepthMetrics, MetricsError};
+use crate::shuffle::shuffle;
 use crate::tensor::{PrivateTensor, SharedTensor};
+use crate::toy::cells::{CELLS, Cells, FEATURES, cell_of_pixels};
 use crate::weights::Weights;
+
+mod cells;
 
 /// The model with one client's frames.
 pub struct ToyDepth {
@@ -76,8 +80,7 @@ impl ToyDepth {
         ])?)
     }
 
-    /// What every client starts from: 4 m everywhere, the geometric middle of 0.2 m and 80 m. The problem is convex, so
-    /// no draw is needed.
+    /// What every client starts from: 10 m everywhere. The problem is convex, so no draw is needed.
     ///
     /// # Errors
     ///
@@ -322,112 +325,6 @@ impl Learner for ToyDepth {
     }
 }
 
-/// A frame's cells: features, and mean ln depth where any pixel has one.
-struct Cells {
-    features: Vec<[f32; FEATURES]>,
-    logs: Vec<Option<f32>>,
-}
-
-impl Cells {
-    fn of(frame: &Frame) -> Self {
-        let mut sums = vec![CellSums::default(); CELLS];
-        let pixels = frame.rgb().as_chunks::<3>().0.iter().zip(frame.depth());
-        for ((&rgb, &depth), cell) in pixels.zip(cell_of_pixels(frame)) {
-            if let Some(sum) = sums.get_mut(cell) {
-                sum.add(rgb, depth);
-            }
-        }
-        Self {
-            features: sums
-                .iter()
-                .enumerate()
-                .map(|(cell, sum)| sum.features(cell / ToyDepth::COLUMNS))
-                .collect(),
-            logs: sums
-                .iter()
-                .map(|s| (s.known > 0.0).then(|| s.log / s.known))
-                .collect(),
-        }
-    }
-
-    fn has_depth(&self) -> bool {
-        self.logs.iter().any(Option::is_some)
-    }
-
-    fn mean_square(&self, predicted: &[f32]) -> f64 {
-        let known = self
-            .logs
-            .iter()
-            .zip(predicted)
-            .filter_map(|(truth, p)| truth.map(|t| f64::from(p - t)));
-        let (sum, count) = known.fold((0.0, 0.0), |(sum, n), error| (sum + error * error, n + 1.0));
-        if count > 0.0 { sum / count } else { 0.0 }
-    }
-}
-
-#[derive(Clone, Default)]
-struct CellSums {
-    pixels: f32,
-    light: f32,
-    light_square: f32,
-    red: f32,
-    blue: f32,
-    known: f32,
-    log: f32,
-}
-
-impl CellSums {
-    fn add(&mut self, [r, g, b]: [u8; 3], depth: f32) {
-        let [r, g, b] = [r, g, b].map(|v| f32::from(v) / 255.0);
-        let light = 0.3 * r + 0.6 * g + 0.1 * b;
-        self.pixels += 1.0;
-        self.light += light;
-        self.light_square += light * light;
-        self.red += r - light;
-        self.blue += b - light;
-        if depth > 0.0 {
-            self.known += 1.0;
-            self.log += depth.ln();
-        }
-    }
-
-    /// Brightness, contrast and two colour differences, and the first two again weighted by height in the picture. All
-    /// about unit size.
-    #[expect(clippy::cast_precision_loss, reason = "a dozen rows")]
-    fn features(&self, row: usize) -> [f32; FEATURES] {
-        let n = self.pixels.max(1.0);
-        let light = self.light / n;
-        let contrast = (self.light_square / n - light * light).max(0.0).sqrt();
-        let height = 1.0 - 2.0 * row as f32 / (ToyDepth::ROWS - 1) as f32;
-        let (bright, busy) = (2.0 * light - 1.0, 5.0 * contrast);
-        [
-            bright,
-            busy,
-            4.0 * self.red / n,
-            4.0 * self.blue / n,
-            bright * height,
-            busy * height,
-        ]
-    }
-}
-
-fn cell_of_pixels(frame: &Frame) -> impl Iterator<Item = usize> {
-    let (width, height) = (frame.width(), frame.height());
-    (0..width * height).map(move |i| {
-        let (x, y) = (i % width, i / width);
-        (y * ToyDepth::ROWS / height) * ToyDepth::COLUMNS + x * ToyDepth::COLUMNS / width
-    })
-}
-
-/// Fisher–Yates. The bias of the remainder is below 2⁻³² for any data set.
-pub(crate) fn shuffle<T>(items: &mut [T], rng: &mut ChaCha20Rng) {
-    for i in (1..items.len()).rev() {
-        #[expect(clippy::cast_possible_truncation, reason = "the remainder is at most i")]
-        let j = (rng.next_u64() % (i as u64 + 1)) as usize;
-        items.swap(i, j);
-    }
-}
-
 fn diverged(round: u32, tensor: String, index: usize, value: f32) -> LearnError {
     LearnError::Diverged {
         round,
@@ -437,10 +334,8 @@ fn diverged(round: u32, tensor: String, index: usize, value: f32) -> LearnError 
     }
 }
 
-const CELLS: usize = ToyDepth::ROWS * ToyDepth::COLUMNS;
-const FEATURES: usize = 6;
-/// ln 4 m.
-const START_LOG_M: f32 = 2.0 * std::f32::consts::LN_2;
+/// ln 10 m.
+const START_LOG_M: f32 = std::f32::consts::LN_10;
 const OFFSET: &str = "client.offset";
 /// How far the running mean moves towards each batch's mean.
 const MEAN_MOMENTUM: f32 = 0.1;
@@ -450,6 +345,7 @@ const PRIVATE_SHARE: f32 = 0.2;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Frame;
     use crate::data::generator::{Generator, Light, Place, Platform};
     use crate::learner::TrainLength;
 

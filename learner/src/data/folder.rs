@@ -4,108 +4,23 @@
 //! guessed: KITTI stores metres × 256, NYU Depth v2 millimetres. From `meta.json` the keys `name`, `depth_scale` (units
 //! a metre), `depth_min_m` and `depth_max_m` are read; others are ignored.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::data::picture::{read_depth, read_rgb};
+use crate::data::folder::listing::{Entry, list, thin};
+use crate::data::folder::meta::Meta;
 use crate::data::{DataError, DepthDataset, Frame};
 use crate::metrics::DepthRange;
 
-/// What one unit of a depth PNG means.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum DepthScale {
-    /// 256 units a metre (KITTI depth annotations).
-    Kitti,
-    /// 1000 units a metre (NYU Depth v2 "sync" folders).
-    Nyu,
-    /// So many units a metre.
-    PerMetre(f64),
-}
+mod listing;
+mod meta;
+mod scale;
 
-impl DepthScale {
-    /// Units a metre.
-    #[must_use]
-    pub fn units_per_metre(self) -> f64 {
-        match self {
-            Self::Kitti => 256.0,
-            Self::Nyu => 1000.0,
-            Self::PerMetre(units) => units,
-        }
-    }
-
-    fn from_units(units: f64) -> Option<Self> {
-        let named = [Self::Kitti, Self::Nyu]
-            .into_iter()
-            .find(|scale| scale.has(units));
-        named.or_else(|| (units.is_finite() && units > 0.0).then_some(Self::PerMetre(units)))
-    }
-
-    #[expect(clippy::float_cmp, reason = "the same number written twice, not a result")]
-    fn has(self, units: f64) -> bool {
-        self.units_per_metre() == units
-    }
-
-    fn alternative(self) -> &'static str {
-        match self {
-            Self::Kitti => "nyu",
-            Self::Nyu => "kitti",
-            Self::PerMetre(_) => "kitti or nyu",
-        }
-    }
-}
-
-impl FromStr for DepthScale {
-    type Err = DataError;
-
-    fn from_str(text: &str) -> Result<Self, DataError> {
-        match text {
-            "kitti" => Ok(Self::Kitti),
-            "nyu" => Ok(Self::Nyu),
-            _ => text
-                .parse()
-                .ok()
-                .and_then(Self::from_units)
-                .ok_or_else(|| DataError::UnknownScale {
-                    text: text.chars().take(40).collect(),
-                }),
-        }
-    }
-}
-
-impl TryFrom<String> for DepthScale {
-    type Error = DataError;
-
-    fn try_from(text: String) -> Result<Self, DataError> {
-        text.parse()
-    }
-}
-
-impl From<DepthScale> for String {
-    fn from(scale: DepthScale) -> Self {
-        match scale {
-            DepthScale::Kitti => "kitti".to_owned(),
-            DepthScale::Nyu => "nyu".to_owned(),
-            DepthScale::PerMetre(units) => units.to_string(),
-        }
-    }
-}
-
-impl fmt::Display for DepthScale {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kitti => f.write_str("kitti (value / 256 m)"),
-            Self::Nyu => f.write_str("nyu (millimetres)"),
-            Self::PerMetre(units) => write!(f, "value / {units} m"),
-        }
-    }
-}
+pub use scale::DepthScale;
 
 /// What to do with a frame that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -314,204 +229,6 @@ pub fn read_client(dir: &Path, options: &FolderOptions) -> Result<(DepthDataset,
     Ok((data, report))
 }
 
-#[derive(Default, Deserialize)]
-struct Meta {
-    name: Option<String>,
-    depth_scale: Option<f64>,
-    depth_min_m: Option<f32>,
-    depth_max_m: Option<f32>,
-}
-
-impl Meta {
-    fn read(dir: &Path) -> Result<Self, DataError> {
-        let path = dir.join("meta.json");
-        match std::fs::read_to_string(&path) {
-            Ok(text) => serde_json::from_str(&text).map_err(|e| DataError::Meta {
-                path,
-                reason: e.to_string(),
-            }),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(DataError::Io { path, source }),
-        }
-    }
-
-    fn scale(&self, dir: &Path, config: Option<DepthScale>) -> Result<DepthScale, DataError> {
-        let meta = match self.depth_scale {
-            None => None,
-            Some(units) => Some(DepthScale::from_units(units).ok_or_else(|| DataError::Meta {
-                path: dir.join("meta.json"),
-                reason: format!("depth_scale is {units} but must be a positive number of units a metre"),
-            })?),
-        };
-        match (config, meta) {
-            (Some(config), Some(meta)) if !config.has(meta.units_per_metre()) => {
-                Err(DataError::ScaleConflict {
-                    path: dir.to_owned(),
-                    meta: meta.units_per_metre(),
-                    config,
-                })
-            }
-            (Some(scale), _) | (None, Some(scale)) => Ok(scale),
-            (None, None) => Err(DataError::NoScale { path: dir.to_owned() }),
-        }
-    }
-
-    fn range(&self, options: &FolderOptions, scale: DepthScale) -> Result<DepthRange, DataError> {
-        let usual = if scale == DepthScale::Nyu {
-            DepthRange::NYU
-        } else {
-            DepthRange::KITTI
-        };
-        let min_m = options.min_m.or(self.depth_min_m).unwrap_or(usual.min_m);
-        let cap_m = options.cap_m.or(self.depth_max_m).unwrap_or(usual.cap_m);
-        DepthRange::new(min_m, cap_m).map_err(|e| DataError::Settings { what: e.to_string() })
-    }
-}
-
-/// One name of a split with the files it should have.
-struct Entry {
-    name: String,
-    rgb: Option<PathBuf>,
-    depth: Option<PathBuf>,
-    split: PathBuf,
-}
-
-impl Entry {
-    /// The file to speak about.
-    fn path(&self) -> PathBuf {
-        self.rgb
-            .clone()
-            .or_else(|| self.depth.clone())
-            .unwrap_or_else(|| self.split.clone())
-    }
-
-    fn read(&self, scale: DepthScale, width: usize, height: usize) -> Result<Frame, DataError> {
-        let file = format!("{}.png", self.name);
-        let partner = |folder: &str| DataError::Partner {
-            path: self.path(),
-            missing: self.split.join(folder).join(&file),
-        };
-        let rgb_path = self.rgb.as_deref().ok_or_else(|| partner("rgb"))?;
-        let depth_path = self.depth.as_deref().ok_or_else(|| partner("depth"))?;
-        let rgb = read_rgb(rgb_path)?;
-        let depth = read_depth(depth_path)?;
-        if (rgb.width, rgb.height) != (depth.width, depth.height) {
-            return Err(DataError::Sizes {
-                path: rgb_path.to_owned(),
-                rgb: (rgb.width, rgb.height),
-                depth: (depth.width, depth.height),
-            });
-        }
-        let units = scale.units_per_metre();
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "metres as f32 keep more digits than the file"
-        )]
-        let metres = depth
-            .samples
-            .iter()
-            .map(|&v| (f64::from(v) / units) as f32)
-            .collect();
-        let name = format!("{}/{}", name_of(&self.split), self.name);
-        Frame::new(name, rgb.width, rgb.height, rgb.samples, metres)?.resized(width, height)
-    }
-}
-
-fn list(dir: &Path, split: &str) -> Result<Vec<Entry>, DataError> {
-    let split = dir.join(split);
-    let rgb = list_png(dir, &split.join("rgb"))?;
-    let mut depth = list_png(dir, &split.join("depth"))?;
-    let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
-    for (name, path) in rgb {
-        let partner = depth.remove(&name);
-        let entry = Entry {
-            name: name.clone(),
-            rgb: Some(path),
-            depth: partner,
-            split: split.clone(),
-        };
-        entries.insert(name, entry);
-    }
-    for (name, path) in depth {
-        let entry = Entry {
-            name: name.clone(),
-            rgb: None,
-            depth: Some(path),
-            split: split.clone(),
-        };
-        entries.insert(name, entry);
-    }
-    if entries.is_empty() {
-        return Err(DataError::Empty { path: split });
-    }
-    Ok(entries.into_values().collect())
-}
-
-fn list_png(client: &Path, dir: &Path) -> Result<BTreeMap<String, PathBuf>, DataError> {
-    let entries = match std::fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return Err(DataError::Layout {
-                path: dir.to_owned(),
-                found: describe(client),
-            });
-        }
-        Err(source) => {
-            return Err(DataError::Io {
-                path: dir.to_owned(),
-                source,
-            });
-        }
-    };
-    let mut files = BTreeMap::new();
-    for entry in entries {
-        let path = entry
-            .map_err(|source| DataError::Io {
-                path: dir.to_owned(),
-                source,
-            })?
-            .path();
-        if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("png"))
-            && let Some(stem) = path.file_stem().and_then(OsStr::to_str)
-        {
-            files.insert(stem.to_owned(), path);
-        }
-    }
-    Ok(files)
-}
-
-/// The first entries of a folder, for an error about what is missing in it.
-fn describe(dir: &Path) -> String {
-    let Ok(entries) = std::fs::read_dir(dir) else {
-        return "no such client folder".to_owned();
-    };
-    let mut names: Vec<String> = entries
-        .flatten()
-        .map(|e| e.file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names.truncate(6);
-    if names.is_empty() {
-        "an empty folder".to_owned()
-    } else {
-        names.join(", ")
-    }
-}
-
-fn thin(entries: Vec<Entry>, max: Option<usize>) -> Vec<Entry> {
-    let count = entries.len();
-    let Some(max) = max.filter(|&max| max < count) else {
-        return entries;
-    };
-    let kept: BTreeSet<usize> = (0..max).map(|i| (i * count).div_ceil(max)).collect();
-    entries
-        .into_iter()
-        .enumerate()
-        .filter(|(i, _)| kept.contains(i))
-        .map(|(_, entry)| entry)
-        .collect()
-}
-
 fn check_memory(dir: &Path, frames: usize, options: &FolderOptions) -> Result<(), DataError> {
     let needed = options
         .width
@@ -620,7 +337,7 @@ fn check_scale(
     })
 }
 
-fn name_of(dir: &Path) -> String {
+pub(crate) fn name_of(dir: &Path) -> String {
     dir.file_name().map_or_else(
         || dir.display().to_string(),
         |name| name.to_string_lossy().into_owned(),

@@ -12,10 +12,15 @@ use rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::data::generator::camera::Camera;
 use crate::data::picture::{write_depth, write_rgb};
-use crate::data::scene::{Ray, Scene, Vec3, hash, range, unit};
+use crate::data::scene::Scene;
+use crate::data::scene::noise::{hash, range, unit};
+use crate::data::scene::ray::Vec3;
 use crate::data::{DataError, DepthDataset, Frame};
 use crate::metrics::DepthRange;
+
+mod camera;
 
 /// A robot type: where its camera sits and how it looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -46,15 +51,24 @@ impl Platform {
         }
     }
 
+    /// What the camera makes of white.
+    fn white_balance(self) -> Vec3 {
+        match self {
+            Self::Ugv => [1.0, 1.0, 1.0],
+            Self::Legged => [0.93, 1.03, 0.94],
+            Self::Uav => [0.94, 0.99, 1.07],
+            Self::Humanoid => [1.07, 1.0, 0.9],
+        }
+    }
+
     /// Camera height in metres, pitch below the horizon and horizontal field of view in degrees.
     fn mounting(self, place: Place) -> (f32, f32, f32) {
         match (self, place) {
-            (Self::Ugv, _) => (0.45, 1.0, 69.0),
-            (Self::Legged, _) => (0.65, 12.0, 87.0),
-            (Self::Uav, Place::Indoor) => (1.7, 20.0, 80.0),
-            (Self::Uav, Place::Street) => (9.0, 28.0, 80.0),
-            (Self::Uav, Place::Forest) => (4.0, 24.0, 80.0),
-            (Self::Humanoid, _) => (1.5, 7.0, 60.0),
+            (Self::Ugv, _) => (0.6, 2.0, 69.0),
+            (Self::Legged, _) => (0.8, 9.0, 80.0),
+            (Self::Uav, Place::Indoor) => (1.7, 16.0, 78.0),
+            (Self::Uav, Place::Street | Place::Forest) => (2.4, 13.0, 78.0),
+            (Self::Humanoid, _) => (1.4, 6.0, 62.0),
         }
     }
 }
@@ -187,9 +201,11 @@ impl Generator {
         let mut depth = Vec::with_capacity(self.width * self.height);
         for y in 0..self.height {
             for x in 0..self.width {
-                let (colour, metres) = scene.look(&camera.ray(x, y));
-                rgb.extend(expose(colour, grain, x, y));
-                depth.push(metres);
+                let seen = self
+                    .own_body(x, y)
+                    .map_or_else(|| scene.look(&camera.ray(x, y)), |c| (c, 0.0));
+                rgb.extend(self.expose(seen.0, grain, x, y));
+                depth.push(seen.1);
             }
         }
         Frame::new(format!("{split}/{index:04}"), self.width, self.height, rgb, depth)
@@ -268,6 +284,45 @@ impl Generator {
         ChaCha20Rng::from_seed(seed)
     }
 
+    /// The robot's own parts that its camera sees, as recordings show them: a colour, and no depth.
+    #[expect(clippy::cast_precision_loss, reason = "picture sizes are far below 2^24")]
+    fn own_body(&self, x: usize, y: usize) -> Option<Vec3> {
+        let (u, v) = (x as f32 / self.width as f32, y as f32 / self.height as f32);
+        let side = (u - 0.5).abs();
+        match self.platform {
+            // A bumper with warning stripes.
+            Platform::Ugv if v > 0.95 => Some(if (u * 16.0).rem_euclid(2.0) < 1.0 {
+                [0.7, 0.6, 0.1]
+            } else {
+                [0.1; 3]
+            }),
+            // Both front knees.
+            Platform::Legged if side + 0.7 * v > 1.08 => Some([0.15, 0.15, 0.17]),
+            // The tips of two rotor guards.
+            Platform::Uav if side - 0.8 * v > 0.4 => Some([0.8, 0.8, 0.82]),
+            Platform::Ugv | Platform::Legged | Platform::Uav | Platform::Humanoid => None,
+        }
+    }
+
+    /// Bytes as the robot's own camera gives them: its white balance, and a little noise.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        reason = "clamped to a byte; picture sizes are small"
+    )]
+    fn expose(&self, colour: Vec3, grain: u32, x: usize, y: usize) -> [u8; 3] {
+        let noise = 6.0 * (unit(hash(x as i32, y as i32, grain)) - 0.5);
+        let mut bytes = [0; 3];
+        for (byte, (seen, white)) in bytes
+            .iter_mut()
+            .zip(colour.iter().zip(self.platform.white_balance()))
+        {
+            *byte = (255.0 * seen * white + noise).clamp(0.0, 255.0) as u8;
+        }
+        bytes
+    }
+
     /// A number for robot, place and light, so that equal seeds of different clients do not share scenes.
     fn kind(&self) -> u64 {
         ((self.platform as u64) << 16) | ((self.place as u64) << 8) | self.light as u64
@@ -300,84 +355,6 @@ impl Generator {
     }
 }
 
-/// A pinhole camera: x right, y down, z forward.
-struct Camera {
-    origin: Vec3,
-    right: Vec3,
-    down: Vec3,
-    forward: Vec3,
-    focal: f32,
-    centre: [f32; 2],
-}
-
-impl Camera {
-    /// Angles in radians: yaw to the left, pitch below the horizon, roll to the right.
-    fn new(origin: Vec3, yaw: f32, pitch: f32, roll: f32, focal: f32, centre: [f32; 2]) -> Self {
-        let (sy, cy) = yaw.sin_cos();
-        let (sp, cp) = pitch.sin_cos();
-        let (sr, cr) = roll.sin_cos();
-        let forward = [cy * cp, sy * cp, -sp];
-        let level = [sy, -cy, 0.0];
-        let below = cross(forward, level);
-        let mix = |a: f32, b: f32| {
-            let mut out = [0.0; 3];
-            for (o, (l, d)) in out.iter_mut().zip(level.iter().zip(below)) {
-                *o = a * l + b * d;
-            }
-            out
-        };
-        Self {
-            origin,
-            right: mix(cr, sr),
-            down: mix(-sr, cr),
-            forward,
-            focal,
-            centre,
-        }
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "picture sizes are far below 2^24")]
-    fn ray(&self, x: usize, y: usize) -> Ray {
-        self.ray_through(x as f32 + 0.5, y as f32 + 0.5)
-    }
-
-    /// Nobody steers a robot's nose into a wall: something of the middle must be some way off.
-    fn view_is_open(&self, scene: &Scene) -> bool {
-        let [cx, cy] = self.centre;
-        let is_far = |part: &&f32| scene.distance(&self.ray_through(cx * **part, cy)) > OPEN_M;
-        [0.6, 1.0, 1.4].iter().filter(is_far).count() >= 2
-    }
-
-    fn ray_through(&self, x: f32, y: f32) -> Ray {
-        let [cx, cy] = self.centre;
-        let (a, b) = ((x - cx) / self.focal, (y - cy) / self.focal);
-        let mut direction = self.forward;
-        for (d, (r, w)) in direction.iter_mut().zip(self.right.iter().zip(self.down)) {
-            *d += a * r + b * w;
-        }
-        Ray {
-            origin: self.origin,
-            direction,
-        }
-    }
-}
-
-fn cross([ax, ay, az]: Vec3, [bx, by, bz]: Vec3) -> Vec3 {
-    [ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx]
-}
-
-/// Bytes with a little sensor noise.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    reason = "clamped to a byte; picture sizes are small"
-)]
-fn expose(colour: Vec3, grain: u32, x: usize, y: usize) -> [u8; 3] {
-    let noise = 6.0 * (unit(hash(x as i32, y as i32, grain)) - 0.5);
-    colour.map(|c| (255.0 * c + noise).clamp(0.0, 255.0) as u8)
-}
-
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -393,7 +370,6 @@ const FRAMES_A_SCENE: usize = 3;
 /// Poses tried before a camera may stand too close to something.
 const TRIES: usize = 64;
 const CLEARANCE_M: f32 = 0.7;
-const OPEN_M: f32 = 1.8;
 
 #[cfg(test)]
 mod tests {
@@ -474,21 +450,6 @@ mod tests {
             frame.rgb().iter().map(|&b| f64::from(b)).sum::<f64>() / 9216.0
         };
         assert!(mean(&night) < 0.6 * mean(&day));
-    }
-
-    /// The camera's axes against a ground plane whose depth is known in closed form.
-    #[test]
-    fn depth_is_planar() {
-        let camera = Camera::new([0.0, 0.0, 2.0], 0.4, 0.1, 0.0, 50.0, [32.0, 24.0]);
-        for (x, y) in [(0, 40), (31, 40), (63, 40)] {
-            let ray = camera.ray(x, y);
-            let along: f32 = ray.direction.iter().zip(camera.forward).map(|(d, f)| d * f).sum();
-            assert!((along - 1.0).abs() < 1e-5);
-            // Without roll a picture row meets the ground at one planar depth.
-            let depth = -2.0 / ray.direction[2];
-            let slope = 0.1_f32.sin() + 0.1_f32.cos() * 16.5 / 50.0;
-            assert!((depth - 2.0 / slope).abs() < 1e-3);
-        }
     }
 
     #[test]

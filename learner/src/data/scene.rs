@@ -7,23 +7,12 @@ use chacha20::ChaCha20Rng;
 use rand_core::Rng;
 
 use crate::data::generator::{Light, Place};
+use crate::data::scene::noise::{hash, unit};
+use crate::data::scene::ray::{NEAREST_M, Ray, Vec3, crossing, trunk_hit};
 
-pub(crate) type Vec3 = [f32; 3];
-
-/// Where a ray starts and goes.
-#[derive(Clone, Copy)]
-pub(crate) struct Ray {
-    pub(crate) origin: Vec3,
-    pub(crate) direction: Vec3,
-}
-
-impl Ray {
-    fn at(&self, t: f32) -> Vec3 {
-        let [ox, oy, oz] = self.origin;
-        let [dx, dy, dz] = self.direction;
-        [ox + t * dx, oy + t * dy, oz + t * dz]
-    }
-}
+mod build;
+pub(crate) mod noise;
+pub(crate) mod ray;
 
 /// What a ray found.
 struct Hit {
@@ -283,194 +272,6 @@ impl Scene {
         let high = at(0, 1) + tu * (at(1, 1) - at(0, 1));
         low + tv * (high - low)
     }
-
-    fn furnish(&mut self, rng: &mut ChaCha20Rng) {
-        let (length, width, height) = (range(rng, 4.5, 10.0), range(rng, 4.0, 8.0), range(rng, 2.4, 3.4));
-        self.room = Some(([0.0, 0.0, 0.0], [length, width, height]));
-        self.ground = Surface {
-            colour: wood(rng),
-            pattern: Pattern::Tiles(0.5),
-        };
-        for _ in 0..6 + rng.next_u32() % 5 {
-            let tall = rng.next_u32().is_multiple_of(3);
-            let size = [
-                range(rng, 0.4, 1.4),
-                range(rng, 0.4, 1.4),
-                if tall { 1.9 } else { range(rng, 0.4, 0.9) },
-            ];
-            let x = range(rng, 0.0, length - size[0]);
-            // Along the walls, so that the middle stays walkable.
-            let y = if rng.next_u32().is_multiple_of(2) {
-                0.0
-            } else {
-                width - size[1]
-            };
-            self.block(
-                [x, y, 0.0],
-                size,
-                Surface {
-                    colour: wood(rng),
-                    pattern: Pattern::Plain,
-                },
-            );
-        }
-        for _ in 0..2 + rng.next_u32() % 2 {
-            let at = [range(rng, 0.0, length), range(rng, 0.3 * width, 0.6 * width), 0.0];
-            let size = [range(rng, 0.3, 0.8), range(rng, 0.3, 0.8), range(rng, 0.4, 0.8)];
-            self.block(
-                at,
-                size,
-                Surface {
-                    colour: bright(rng),
-                    pattern: Pattern::Plain,
-                },
-            );
-        }
-    }
-
-    fn build_street(&mut self, rng: &mut ChaCha20Rng) {
-        self.ground = Surface {
-            colour: [0.36, 0.36, 0.38],
-            pattern: Pattern::Road,
-        };
-        let half = range(rng, 6.0, 9.0);
-        for side in [-1.0_f32, 1.0] {
-            let mut x = -25.0;
-            while x < 110.0 {
-                let (length, depth, height) = (range(rng, 7.0, 16.0), 8.0, range(rng, 4.0, 14.0));
-                let front = half + range(rng, 0.0, 2.0);
-                let y = if side > 0.0 { front } else { -front - depth };
-                let surface = Surface {
-                    colour: plaster(rng),
-                    pattern: Pattern::Windows,
-                };
-                self.block([x, y, 0.0], [length, depth, height], surface);
-                x += length + range(rng, 0.0, 5.0);
-            }
-            for _ in 0..3 + rng.next_u32() % 3 {
-                let y = side * range(rng, 2.6, half - 2.5) - 0.9;
-                let car = Surface {
-                    colour: bright(rng),
-                    pattern: Pattern::Plain,
-                };
-                self.block([range(rng, -8.0, 60.0), y, 0.0], [4.2, 1.8, 1.5], car);
-            }
-            for i in 0_u8..5 {
-                let x = 14.0 * f32::from(i) + range(rng, -4.0, 4.0);
-                let pole = Surface {
-                    colour: [0.3, 0.3, 0.3],
-                    pattern: Pattern::Plain,
-                };
-                self.trunk([x, side * (half - 1.0)], 0.12, 6.0, pole);
-            }
-        }
-    }
-
-    fn plant(&mut self, rng: &mut ChaCha20Rng) {
-        self.ground = Surface {
-            colour: [0.34, 0.4, 0.2],
-            pattern: Pattern::Patches(0.7),
-        };
-        for _ in 0..46 {
-            let bark = Surface {
-                colour: [0.36, 0.27, 0.19],
-                pattern: Pattern::Bark,
-            };
-            let at = [range(rng, -10.0, 55.0), range(rng, -24.0, 24.0)];
-            self.trunk(at, range(rng, 0.12, 0.4), range(rng, 8.0, 16.0), bark);
-        }
-        for _ in 0..14 {
-            let bush = Surface {
-                colour: [0.2, 0.33, 0.14],
-                pattern: Pattern::Patches(0.25),
-            };
-            let at = [range(rng, -6.0, 40.0), range(rng, -18.0, 18.0), 0.0];
-            let size = [range(rng, 0.8, 3.0), range(rng, 0.8, 3.0), range(rng, 0.5, 2.4)];
-            self.block(at, size, bush);
-        }
-        for _ in 0..10 {
-            let size = range(rng, 0.3, 1.3);
-            let rock = Surface {
-                colour: [0.45, 0.45, 0.43],
-                pattern: Pattern::Patches(0.3),
-            };
-            let at = [range(rng, -5.0, 35.0), range(rng, -14.0, 14.0), 0.0];
-            self.block(at, [size, 0.9 * size, 0.7 * size], rock);
-        }
-    }
-
-    fn block(&mut self, low: Vec3, size: Vec3, surface: Surface) {
-        let high = [low[0] + size[0], low[1] + size[1], low[2] + size[2]];
-        self.solids.push(Solid {
-            shape: Shape::Block { low, high },
-            surface,
-        });
-    }
-
-    fn trunk(&mut self, centre: [f32; 2], radius: f32, height: f32, surface: Surface) {
-        self.solids.push(Solid {
-            shape: Shape::Trunk {
-                centre,
-                radius,
-                height,
-            },
-            surface,
-        });
-    }
-}
-
-/// Where a ray enters and leaves a block, with the outward normal of the face it enters by and the inward normal of the
-/// face it leaves by. `None` if it misses or the block lies behind.
-fn crossing(ray: &Ray, low: Vec3, high: Vec3) -> Option<(f32, f32, Vec3, Vec3)> {
-    let (mut enter, mut leave) = (f32::NEG_INFINITY, f32::INFINITY);
-    let (mut enter_axis, mut leave_axis) = (0_usize, 0_usize);
-    let axes = ray
-        .origin
-        .iter()
-        .zip(ray.direction)
-        .zip(low.iter().zip(high))
-        .enumerate();
-    for (axis, ((&origin, direction), (&low, high))) in axes {
-        let inverse = 1.0 / direction;
-        let (a, b) = ((low - origin) * inverse, (high - origin) * inverse);
-        let (near, far) = (a.min(b), a.max(b));
-        if near > enter {
-            (enter, enter_axis) = (near, axis);
-        }
-        if far < leave {
-            (leave, leave_axis) = (far, axis);
-        }
-    }
-    if enter > leave || leave <= 0.0 {
-        return None;
-    }
-    let against = |wanted: usize| {
-        let mut normal = [0.0; 3];
-        for (axis, (n, d)) in normal.iter_mut().zip(ray.direction).enumerate() {
-            if axis == wanted {
-                *n = -d.signum();
-            }
-        }
-        normal
-    };
-    Some((enter, leave, against(enter_axis), against(leave_axis)))
-}
-
-fn trunk_hit(ray: &Ray, centre: [f32; 2], radius: f32, height: f32) -> Option<(f32, Vec3)> {
-    let [ox, oy, _] = ray.origin;
-    let [dx, dy, _] = ray.direction;
-    let (px, py) = (ox - centre[0], oy - centre[1]);
-    // |p + t·d|² = radius², in the ground plane.
-    let square = dx * dx + dy * dy;
-    let half = px * dx + py * dy;
-    let discriminant = half * half - square * (px * px + py * py - radius * radius);
-    if discriminant < 0.0 || square < 1e-9 {
-        return None;
-    }
-    let t = (-half - discriminant.sqrt()) / square;
-    let [hx, hy, hz] = ray.at(t);
-    let normal = [(hx - centre[0]) / radius, (hy - centre[1]) / radius, 0.0];
-    (t > NEAREST_M && hz >= 0.0 && hz <= height).then_some((t, normal))
 }
 
 /// Two coordinates along the surface, the second upwards on walls.
@@ -484,41 +285,6 @@ fn surface_coordinates([nx, _, nz]: Vec3, [x, y, z]: Vec3) -> (f32, f32) {
     }
 }
 
-/// A number in `low..high`.
-pub(crate) fn range(rng: &mut ChaCha20Rng, low: f32, high: f32) -> f32 {
-    low + (high - low) * unit(rng.next_u32())
-}
-
-/// A well-mixed word from a grid position (after the finaliser of `MurmurHash3`).
-pub(crate) fn hash(x: i32, y: i32, seed: u32) -> u32 {
-    let mut h =
-        x.cast_unsigned().wrapping_mul(0x9e37_79b1) ^ y.cast_unsigned().wrapping_mul(0x85eb_ca77) ^ seed;
-    h = (h ^ (h >> 16)).wrapping_mul(0x85eb_ca6b);
-    h = (h ^ (h >> 13)).wrapping_mul(0xc2b2_ae35);
-    h ^ (h >> 16)
-}
-
-/// The word's top 24 bits as a number in 0..1.
-#[expect(clippy::cast_precision_loss, reason = "24 bits fit an f32")]
-pub(crate) fn unit(word: u32) -> f32 {
-    (word >> 8) as f32 / (1 << 24) as f32
-}
-
-fn wood(rng: &mut ChaCha20Rng) -> Vec3 {
-    let base = range(rng, 0.3, 0.6);
-    [base, 0.72 * base, 0.48 * base]
-}
-
-fn plaster(rng: &mut ChaCha20Rng) -> Vec3 {
-    let base = range(rng, 0.45, 0.75);
-    [base, base * range(rng, 0.8, 1.0), base * range(rng, 0.65, 0.95)]
-}
-
-fn bright(rng: &mut ChaCha20Rng) -> Vec3 {
-    [range(rng, 0.1, 0.8), range(rng, 0.1, 0.8), range(rng, 0.1, 0.8)]
-}
-
-const NEAREST_M: f32 = 0.05;
 const FARTHEST_M: f32 = 300.0;
 const HAZE_M: f32 = 90.0;
 
@@ -529,46 +295,6 @@ mod tests {
 
     fn ray(origin: Vec3, direction: Vec3) -> Ray {
         Ray { origin, direction }
-    }
-
-    #[test]
-    fn a_block_is_entered_and_left_where_it_stands() {
-        let (enter, leave, front, back) = crossing(
-            &ray([0.0, 0.0, 1.0], [1.0, 0.0, 0.0]),
-            [3.0, -1.0, 0.0],
-            [5.0, 1.0, 2.0],
-        )
-        .unwrap();
-        assert_eq!((enter, leave), (3.0, 5.0));
-        assert_eq!((front, back), ([-1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]));
-        assert!(
-            crossing(
-                &ray([0.0, 0.0, 1.0], [-1.0, 0.0, 0.0]),
-                [3.0, -1.0, 0.0],
-                [5.0, 1.0, 2.0]
-            )
-            .is_none()
-        );
-        assert!(
-            crossing(
-                &ray([0.0, 5.0, 1.0], [1.0, 0.0, 0.0]),
-                [3.0, -1.0, 0.0],
-                [5.0, 1.0, 2.0]
-            )
-            .is_none()
-        );
-    }
-
-    #[test]
-    fn a_trunk_is_hit_on_its_near_side() {
-        let (t, normal) = trunk_hit(&ray([0.0, 0.0, 1.0], [1.0, 0.0, 0.0]), [4.0, 0.0], 0.5, 2.0).unwrap();
-        assert!((t - 3.5).abs() < 1e-5);
-        assert!((normal[0] + 1.0).abs() < 1e-5);
-        assert!(
-            trunk_hit(&ray([0.0, 0.0, 3.0], [1.0, 0.0, 0.0]), [4.0, 0.0], 0.5, 2.0).is_none(),
-            "over its top"
-        );
-        assert!(trunk_hit(&ray([0.0, 0.6, 1.0], [1.0, 0.0, 0.0]), [4.0, 0.0], 0.5, 2.0).is_none());
     }
 
     #[test]
