@@ -252,7 +252,7 @@ pub(super) fn rounds(facts: &Facts<'_>) -> String {
     section(
         "Rounds",
         &format!(
-            r"<p>Clients and clusters by number. <em>Weights</em> is the sum of the training frames behind each opened cluster, itself added under masks. <em>In</em> and <em>out</em> are the server's bytes.</p>{}{lost}",
+            r"<p>Clients and clusters by number. <em>Weights</em> is the sum of the training frames behind each opened cluster, itself added under masks. <em>In</em> and <em>out</em> are the server's bytes from the round's start to its end; a model still on its way when a round starts counts in that round.</p>{}{lost}",
             table.html("dense"),
         ),
     )
