@@ -26,6 +26,7 @@ use veilsum_attestation::statement::{
 use veilsum_crypto::{
     BoundedVec, ClientId, Digest, Identity, IdentityError, Modulus, OrgId, ResidueError, SuiteId, WireError,
 };
+use veilsum_learner::demo::DemoDefaults;
 use veilsum_transport::{ConsortiumCa, IssueKind, PkiError};
 
 pub use data::DataFolderError;
@@ -59,6 +60,8 @@ pub struct KitRequest {
     pub steps: u32,
     /// Learning rate.
     pub learning_rate: f64,
+    /// Factor on the learning rate from round to round.
+    pub decay: f64,
     /// Frames a step.
     pub batch: usize,
     /// Frames a generated client trains on and is tested on.
@@ -91,16 +94,17 @@ impl KitRequest {
             orgs: 4,
             clients: 8,
             clusters: None,
-            rounds: 5,
+            rounds: 6,
             addr,
             server_names: vec!["localhost".into(), "127.0.0.1".into()],
             learner: LearnerKind::Linear,
             device: "auto".into(),
             data: None,
-            steps: 40,
-            learning_rate: 0.002,
-            batch: 4,
-            frames: (48, 8),
+            steps: DemoDefaults::TOY.steps,
+            learning_rate: DemoDefaults::TOY.learning_rate,
+            decay: DemoDefaults::TOY.decay,
+            batch: DemoDefaults::TOY.batch,
+            frames: (DemoDefaults::TOY.train, DemoDefaults::TOY.test),
             seed: 1,
             threshold: None,
             colluders: 1,
@@ -116,9 +120,18 @@ impl KitRequest {
     #[must_use]
     pub fn for_learner(dir: PathBuf, addr: SocketAddr, learner: LearnerKind) -> Self {
         let base = Self::new(dir, addr);
-        match learner {
-            LearnerKind::Linear => Self { learner, ..base },
-            LearnerKind::Depth => Self { learner, ..base },
+        let demo = match learner {
+            LearnerKind::Linear => DemoDefaults::TOY,
+            LearnerKind::Depth => DemoDefaults::TORCH,
+        };
+        Self {
+            learner,
+            steps: demo.steps,
+            learning_rate: demo.learning_rate,
+            decay: demo.decay,
+            batch: demo.batch,
+            frames: (demo.train, demo.test),
+            ..base
         }
     }
 

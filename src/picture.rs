@@ -19,7 +19,7 @@ pub fn triptych(example: &DepthExample) -> Result<Vec<u8>, png::EncodingError> {
                 .unwrap_or_default(),
         );
         for depths in [&example.truth, &example.prediction] {
-            pixels.extend_from_slice(&[255; GAP * 3]);
+            pixels.extend_from_slice(&[128; GAP * 3]);
             let near = example.cap_m / 80.0;
             pixels.extend(
                 depths
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!((info.width, info.height), (4 * 3 + 2 * 4, 2));
         let at = |x: usize, y: usize| &pixels[(y * 20 + x) * 3..][..3];
         assert_eq!(at(0, 0), [9, 9, 9]);
-        assert_eq!(at(4, 0), [255, 255, 255]);
+        assert_eq!(at(4, 0), [128, 128, 128]);
         assert_eq!(at(8, 0), [0, 0, 0], "unknown is black");
         assert_eq!(at(9, 0), STOPS[0]);
         assert_eq!(at(11, 0), STOPS[6]);

@@ -1,5 +1,9 @@
 //! The sample configurations are ones the program reads.
-#![allow(missing_docs, clippy::unwrap_used, reason = "test code: a panic is the failure report")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "test code: a panic is the failure report"
+)]
 
 use std::path::Path;
 use veilsum::config::{AuditorConfig, ClientConfig, Located, ServerConfig};

@@ -26,7 +26,11 @@ fn text(bytes: &[u8]) -> String {
 
 /// A consortium with the linear learner on a free port; deadlines are short so that a failing test is, too.
 fn consortium(dir: &Path, rounds: u32) -> PathBuf {
-    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = std::net::UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let kit = dir.join("kit");
     let made = veilsum(&[
         "init",
@@ -41,9 +45,15 @@ fn consortium(dir: &Path, rounds: u32) -> PathBuf {
         &format!("127.0.0.1:{port}"),
     ]);
     assert!(made.status.success(), "{}", text(&made.stderr));
-    edit(&kit.join("server/server.toml"), &[("start_after_s = 120", "start_after_s = 4")]);
+    edit(
+        &kit.join("server/server.toml"),
+        &[("start_after_s = 120", "start_after_s = 4")],
+    );
     for client in 0..8 {
-        edit(&client_toml(&kit, client), &[("give_up_after_s = 120", "give_up_after_s = 6")]);
+        edit(
+            &client_toml(&kit, client),
+            &[("give_up_after_s = 120", "give_up_after_s = 6")],
+        );
     }
     kit
 }
@@ -82,7 +92,10 @@ impl Player {
 
     fn server(kit: &Path) -> Self {
         let config = kit.join("server/server.toml");
-        Self::start(&["serve", "--config", config.to_str().unwrap(), "--format", "json"], kit.join("server.log"))
+        Self::start(
+            &["serve", "--config", config.to_str().unwrap(), "--format", "json"],
+            kit.join("server.log"),
+        )
     }
 
     fn client(kit: &Path, client: u32, more: &[&str]) -> Self {
@@ -99,8 +112,17 @@ impl Player {
     fn wait_for(&mut self, what: &str) {
         let start = Instant::now();
         while !self.said().contains(what) {
-            assert!(start.elapsed() < LIMIT, "no {what} in {}: {}", self.log.display(), self.said());
-            assert!(self.child.try_wait().unwrap().is_none() || self.said().contains(what), "ended early: {}", self.said());
+            assert!(
+                start.elapsed() < LIMIT,
+                "no {what} in {}: {}",
+                self.log.display(),
+                self.said()
+            );
+            assert!(
+                self.child.try_wait().unwrap().is_none() || self.said().contains(what),
+                "ended early: {}",
+                self.said()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -135,15 +157,28 @@ fn a_server_killed_in_a_round_ends_every_client_by_name_and_goes_on_when_started
     server.wait_for("listening");
     let mut clients: Vec<Player> = (0..8)
         .map(|client| {
-            let stall: &[&str] = if client == 3 { &["--stall-upload-in-round", "2"] } else { &[] };
+            let stall: &[&str] = if client == 3 {
+                &["--stall-upload-in-round", "2"]
+            } else {
+                &[]
+            };
             Player::client(&kit, client, stall)
         })
         .collect();
     clients[3].wait_for("\"stalled\"");
     server.child.kill().unwrap();
-    for client in clients.iter_mut().enumerate().filter(|(number, _)| *number != 3).map(|(_, client)| client) {
+    for client in clients
+        .iter_mut()
+        .enumerate()
+        .filter(|(number, _)| *number != 3)
+        .map(|(_, client)| client)
+    {
         assert_eq!(client.exit(), 75, "{}", client.said());
-        assert!(client.said().contains("could not be reached"), "{}", client.said());
+        assert!(
+            client.said().contains("could not be reached"),
+            "{}",
+            client.said()
+        );
     }
     drop(clients);
 
@@ -152,7 +187,13 @@ fn a_server_killed_in_a_round_ends_every_client_by_name_and_goes_on_when_started
     server.wait_for("listening");
     let mut clients: Vec<Player> = (0..8).map(|client| Player::client(&kit, client, &[])).collect();
     assert_eq!(server.exit(), 0, "{}", server.said());
-    assert!(server.said().contains("\"event\":\"round\",\"round\":2,\"attempt\":1"), "{}", server.said());
+    assert!(
+        server
+            .said()
+            .contains("\"event\":\"round\",\"round\":2,\"attempt\":1"),
+        "{}",
+        server.said()
+    );
     for client in &mut clients {
         assert_eq!(client.exit(), 0, "{}", client.said());
     }
@@ -175,13 +216,20 @@ fn a_server_killed_in_a_round_ends_every_client_by_name_and_goes_on_when_started
 fn t_minus_one_clients_left_end_the_round_by_name_on_all_sides() {
     let dir = tempfile::tempdir().unwrap();
     let kit = consortium(dir.path(), 2);
-    edit(&kit.join("server/server.toml"), &[("attempts = 3", "attempts = 1"), ("mask_s = 60", "mask_s = 20")]);
+    edit(
+        &kit.join("server/server.toml"),
+        &[("attempts = 3", "attempts = 1"), ("mask_s = 60", "mask_s = 20")],
+    );
     let mut server = Player::server(&kit);
     server.wait_for("listening");
     // Four of eight stop in mid-upload and are killed: four are left, and the threshold is five.
     let mut clients: Vec<Player> = (0..8)
         .map(|client| {
-            let stall: &[&str] = if client >= 4 { &["--stall-upload-in-round", "1"] } else { &[] };
+            let stall: &[&str] = if client >= 4 {
+                &["--stall-upload-in-round", "1"]
+            } else {
+                &[]
+            };
             Player::client(&kit, client, stall)
         })
         .collect();
@@ -223,14 +271,21 @@ fn wrong_files_and_flags_are_named_before_any_work() {
     with("client = 3", "client = 99");
     join(3, &["client 99 is not among the 8"]);
     with("client = 3", "client = 4");
-    join(3, &["client.key is not the key that the policy names for client 4"]);
+    join(
+        3,
+        &["client.key is not the key that the policy names for client 4"],
+    );
     with("kind = \"generated\"", "kind = \"generatd\"");
     join(3, &["client.toml", "generatd"]);
     with("platform = \"humanoid\"", "platform = \"tank\"");
     join(3, &["data.platform", "tank", "humanoid"]);
     with("crowd = 3", "crowd = 9");
     join(4, &["the crowd is 3", "floor of 9"]);
-    let authority = good.lines().find(|line| line.starts_with("authority = \"")).unwrap().to_owned();
+    let authority = good
+        .lines()
+        .find(|line| line.starts_with("authority = \""))
+        .unwrap()
+        .to_owned();
     let other = kit.join("../other");
     fs::create_dir_all(&other).unwrap();
     let stranger = consortium(&other, 1);
@@ -245,15 +300,30 @@ fn wrong_files_and_flags_are_named_before_any_work() {
     fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     fs::write(kit.join("clients/client-03/policy.veil"), b"something else").unwrap();
     join(3, &["not a policy file"]);
-    fs::copy(stranger.join("server/policy.veil"), kit.join("clients/client-03/policy.veil")).unwrap();
+    fs::copy(
+        stranger.join("server/policy.veil"),
+        kit.join("clients/client-03/policy.veil"),
+    )
+    .unwrap();
     join(3, &["authority key"]);
-    fs::copy(kit.join("server/policy.veil"), kit.join("clients/client-03/policy.veil")).unwrap();
+    fs::copy(
+        kit.join("server/policy.veil"),
+        kit.join("clients/client-03/policy.veil"),
+    )
+    .unwrap();
 
     let out = veilsum(&["init", "consortium", "--dir", kit.to_str().unwrap()]);
     assert_eq!(out.status.code(), Some(3));
     assert!(text(&out.stderr).contains("not empty"));
     let fresh = dir.path().join("fresh");
-    let out = veilsum(&["init", "consortium", "--dir", fresh.to_str().unwrap(), "--clusters", "0-99"]);
+    let out = veilsum(&[
+        "init",
+        "consortium",
+        "--dir",
+        fresh.to_str().unwrap(),
+        "--clusters",
+        "0-99",
+    ]);
     assert_eq!(out.status.code(), Some(2), "{}", text(&out.stderr));
     assert!(text(&out.stderr).contains("there are clients 0 to 7"));
     assert!(!fresh.exists(), "nothing half written");
@@ -270,10 +340,18 @@ fn a_client_of_another_consortium_is_refused_by_name_and_the_others_go_on() {
     fs::create_dir_all(dir.path().join("b")).unwrap();
     let stranger = consortium(&dir.path().join("b"), 1);
     let server_toml = fs::read_to_string(kit.join("server/server.toml")).unwrap();
-    let addr = server_toml.lines().find_map(|line| line.strip_prefix("listen = ")).unwrap().to_owned();
+    let addr = server_toml
+        .lines()
+        .find_map(|line| line.strip_prefix("listen = "))
+        .unwrap()
+        .to_owned();
     let config = client_toml(&stranger, 0);
     let text = fs::read_to_string(&config).unwrap();
-    let own = text.lines().find_map(|line| line.strip_prefix("server = ")).unwrap().to_owned();
+    let own = text
+        .lines()
+        .find_map(|line| line.strip_prefix("server = "))
+        .unwrap()
+        .to_owned();
     fs::write(&config, text.replace(&own, &addr)).unwrap();
 
     let mut server = Player::server(&kit);
@@ -286,4 +364,31 @@ fn a_client_of_another_consortium_is_refused_by_name_and_the_others_go_on() {
     for client in &mut clients {
         assert_eq!(client.exit(), 0, "{}", client.said());
     }
+}
+
+#[test]
+fn the_demo_runs_from_one_end_to_the_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = dir.path().join("demo");
+    let out = veilsum(&[
+        "demo",
+        "--dir",
+        demo.to_str().unwrap(),
+        "--learner",
+        "linear",
+        "--rounds",
+        "3",
+        "--keep",
+    ]);
+    assert!(out.status.success(), "{}{}", text(&out.stdout), text(&out.stderr));
+    let report: serde_json::Value =
+        serde_json::from_slice(&fs::read(demo.join("report.json")).unwrap()).unwrap();
+    assert_eq!(report["schema"], "veilsum-demo/1");
+    assert!(
+        fs::read_to_string(demo.join("report.html"))
+            .unwrap()
+            .contains("verified")
+    );
+    let bundle = demo.join("consortium/auditor/bundle.veil");
+    assert!(veilsum(&["audit", bundle.to_str().unwrap()]).status.success());
 }

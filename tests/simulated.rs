@@ -30,7 +30,8 @@ use veilsum_learner::data::generator::{Generator, Light, Place, Platform};
 use veilsum_learner::toy::ToyDepth;
 use veilsum_learner::{Evaluation, LearnError, Learner, TrainPlan, TrainReport, Weights};
 use veilsum_transport::{
-    Connector, Fault, Frame, FrameReceiver, FrameSender, Link, Meter, PeerId, SimConfig, SimNet, TransportError,
+    Connector, Fault, Frame, FrameReceiver, FrameSender, Link, Meter, PeerId, SimConfig, SimNet,
+    TransportError,
 };
 
 /// Every frame a client sent, as it went onto the wire.
@@ -128,7 +129,12 @@ fn federation(rounds: u64) -> Federation {
     let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     let kit = kit::create(&request, now, &mut ChaCha20Rng::seed_from_u64(5)).unwrap();
     let genesis = Genesis::read(&request.dir.join("server/policy.veil"), &kit.trust).unwrap();
-    Federation { dir, kit, genesis, request }
+    Federation {
+        dir,
+        kit,
+        genesis,
+        request,
+    }
 }
 
 fn identity(path: &Path) -> Identity {
@@ -147,7 +153,12 @@ struct Run {
 async fn run(federation: &Federation, seed: u64, fault: impl FnOnce(&SimNet, &[PeerId])) -> Run {
     let net = SimNet::new(seed, SimConfig::default());
     let genesis = &federation.genesis;
-    let peers: Vec<PeerId> = genesis.book.members().values().map(|member| PeerId(member.tls.0)).collect();
+    let peers: Vec<PeerId> = genesis
+        .book
+        .members()
+        .values()
+        .map(|member| PeerId(member.tls.0))
+        .collect();
     let dir = &federation.request.dir;
     let listener = net.listener();
     fault(&net, &peers);
@@ -159,7 +170,13 @@ async fn run(federation: &Federation, seed: u64, fault: impl FnOnce(&SimNet, &[P
             book: genesis.book.clone(),
             policy: genesis.policy.clone(),
             policy_leaf: genesis.policy_leaf,
-            deadlines: Deadlines { advertise: 60_000, share: 5_000, mask: 5_000, agree: 5_000, unmask: 5_000 },
+            deadlines: Deadlines {
+                advertise: 60_000,
+                share: 5_000,
+                mask: 5_000,
+                agree: 5_000,
+                unmask: 5_000,
+            },
         }),
         clusters: federation
             .request
@@ -187,7 +204,12 @@ async fn run(federation: &Federation, seed: u64, fault: impl FnOnce(&SimNet, &[P
             book: genesis.book.clone(),
             policy: genesis.policy.clone(),
             policy_leaf: genesis.policy_leaf,
-            floors: Floors { clients: 3, threshold: 2, crowd: 3, crowd_orgs: 2 },
+            floors: Floors {
+                clients: 3,
+                threshold: 2,
+                crowd: 3,
+                crowd_orgs: 2,
+            },
         });
         let data = Generator {
             platform: Platform::ALL[number as usize % 4],
@@ -201,9 +223,18 @@ async fn run(federation: &Federation, seed: u64, fault: impl FnOnce(&SimNet, &[P
         }
         .dataset()
         .unwrap();
-        let learner =
-            Remembering { inner: ToyDepth::new(data).unwrap(), start: None, secrets: Arc::clone(&secret) };
-        let training = TrainingConfig { steps: 4, learning_rate: 0.01, batch: 2, seed: u64::from(number) };
+        let learner = Remembering {
+            inner: ToyDepth::new(data).unwrap(),
+            start: None,
+            secrets: Arc::clone(&secret),
+        };
+        let training = TrainingConfig {
+            steps: 4,
+            learning_rate: 0.01,
+            decay: 1.0,
+            batch: 2,
+            seed: u64::from(number),
+        };
         let work = Work::new(Box::new(learner), training, true);
         let plan = JoinPlan {
             member,
@@ -222,16 +253,33 @@ async fn run(federation: &Federation, seed: u64, fault: impl FnOnce(&SimNet, &[P
         secrets.push(secret);
     }
     let setup = Arc::clone(&plan.setup);
-    let (mut store, resume) =
-        ServerStore::open(&federation.dir.path().join(format!("server-{seed}")), &genesis.entries).unwrap();
+    let (mut store, resume) = ServerStore::open(
+        &federation.dir.path().join(format!("server-{seed}")),
+        &genesis.entries,
+    )
+    .unwrap();
     let mut server = Vec::new();
-    let log = serve(listener, plan, &mut store, resume, &mut server, std::future::pending()).await.unwrap();
+    let log = serve(
+        listener,
+        plan,
+        &mut store,
+        resume,
+        &mut server,
+        std::future::pending(),
+    )
+    .await
+    .unwrap();
     veilsum::bundle::export(&federation.kit.bundle, &log, &store, &setup).unwrap();
     let mut clients = Vec::new();
     for task in tasks {
         clients.push(task.await.unwrap());
     }
-    Run { server, clients, tapes, secrets }
+    Run {
+        server,
+        clients,
+        tapes,
+        secrets,
+    }
 }
 
 fn survivors(run: &Run) -> Vec<Vec<u32>> {
@@ -245,10 +293,15 @@ fn survivors(run: &Run) -> Vec<Vec<u32>> {
 }
 
 fn audit(federation: &Federation) -> Overall {
-    let trust =
-        Trust { name: federation.kit.trust.federation.clone(), authority: federation.kit.trust.authority };
+    let trust = Trust {
+        name: federation.kit.trust.federation.clone(),
+        authority: federation.kit.trust.authority,
+    };
     let file = std::fs::File::open(&federation.kit.bundle).unwrap();
-    let verdict = Auditor::new(trust).unwrap().audit(std::io::BufReader::new(file), &mut |_| ()).unwrap();
+    let verdict = Auditor::new(trust)
+        .unwrap()
+        .audit(std::io::BufReader::new(file), &mut |_| ())
+        .unwrap();
     assert_eq!(verdict.overall, Overall::Verified, "{verdict}");
     verdict.overall
 }
@@ -298,7 +351,10 @@ async fn a_client_cut_off_in_mid_upload_is_dropped_and_comes_back() {
     let federation = federation(3);
     // Frames of client 3 in the first round: hello, keys, shares, masked, one chunk for each of its two clusters.
     let run = run(&federation, 2, |net, peers| {
-        net.inject(Fault::CutAfterFrames { peer: peers[3], frames: 5 });
+        net.inject(Fault::CutAfterFrames {
+            peer: peers[3],
+            frames: 5,
+        });
     })
     .await;
     let all: Vec<u32> = (0..8).collect();

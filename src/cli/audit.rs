@@ -12,7 +12,7 @@ use veilsum_attestation::audit::{Auditor, Overall, Trust, Verdict};
 
 /// Arguments of `veilsum audit`.
 #[derive(Debug, Args)]
-pub struct AuditArgs {
+pub(super) struct AuditArgs {
     /// The bundle: `veilsum audit consortium/auditor/bundle.veil`.
     bundle: PathBuf,
     /// Whom to trust; without it, `auditor.toml` beside the bundle. It names the federation and the authority's key, both

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 /// Arguments of `veilsum init`.
 #[derive(Debug, Args)]
-pub struct InitArgs {
+pub(super) struct InitArgs {
     #[command(subcommand)]
     what: What,
 }
@@ -66,7 +66,7 @@ type Clusters = Vec<Vec<u32>>;
 
 /// The depth network where it is built in.
 #[must_use]
-pub fn default_learner() -> LearnerKind {
+pub(super) fn default_learner() -> LearnerKind {
     if cfg!(feature = "torch") {
         LearnerKind::Depth
     } else {

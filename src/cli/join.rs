@@ -21,7 +21,7 @@ use veilsum_transport::{PeerId, QuicConnector};
 
 /// Arguments of `veilsum join`.
 #[derive(Debug, Args)]
-pub struct JoinArgs {
+pub(super) struct JoinArgs {
     /// The client's configuration: `veilsum join --config consortium/clients/client-03/client.toml`.
     #[arg(long)]
     config: PathBuf,

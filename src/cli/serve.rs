@@ -19,7 +19,7 @@ use veilsum_transport::{Limits, QuicListener};
 
 /// Arguments of `veilsum serve`.
 #[derive(Debug, Args)]
-pub struct ServeArgs {
+pub(super) struct ServeArgs {
     /// The server's configuration: `veilsum serve --config consortium/server/server.toml`.
     #[arg(long)]
     config: PathBuf,

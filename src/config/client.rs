@@ -95,8 +95,10 @@ pub enum LearnerKind {
 pub struct TrainingConfig {
     /// Optimiser steps a round.
     pub steps: u32,
-    /// Learning rate.
+    /// Learning rate of the first round.
     pub learning_rate: f64,
+    /// Factor on the learning rate from round to round; 1 keeps it.
+    pub decay: f64,
     /// Frames a step.
     pub batch: usize,
     /// Seed of shuffles and augmentation.

@@ -100,19 +100,24 @@ pub(super) fn link(shard: Option<&Shard>, to: &Path) -> Result<DataConfig, DataF
     })
 }
 
-/// Generated frames: the first half of the clients indoors, the second in streets, robot types in turn, and one client of
-/// each half in the dark.
+/// Generated frames, as the learner's demonstration has them: the first half of the clients indoors, the second in streets,
+/// two robot types in turn in each place, and the last client of each half in the dark.
 pub(super) fn generated(client: u32, request: &KitRequest) -> DataConfig {
     let half = request.clients / 2;
-    let platform = ["ugv", "legged", "uav", "humanoid"]
-        .get(client as usize % 4)
-        .copied()
-        .unwrap_or("ugv");
+    let indoor = client < half;
+    let place = if indoor { client } else { client - half };
+    let platform = match (indoor, place % 2) {
+        (true, 0) => "ugv",
+        (true, _) => "legged",
+        (false, 0) => "humanoid",
+        (false, _) => "uav",
+    };
+    let last = if indoor { half } else { request.clients - half }.saturating_sub(1);
     DataConfig::Generated {
         platform: platform.into(),
-        place: if client < half { "indoor" } else { "street" }.into(),
-        night: client == half.saturating_sub(1) || client == half,
-        seed: request.seed.wrapping_mul(7919).wrapping_add(u64::from(client)),
+        place: if indoor { "indoor" } else { "street" }.into(),
+        night: place == last,
+        seed: request.seed.wrapping_mul(100).wrapping_add(u64::from(client)),
         train: request.frames.0,
         test: request.frames.1,
     }

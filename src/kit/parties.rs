@@ -92,6 +92,7 @@ impl Writer<'_> {
             training: TrainingConfig {
                 steps: request.steps,
                 learning_rate: request.learning_rate,
+                decay: request.decay,
                 batch: request.batch,
                 seed: request.seed.wrapping_mul(1000).wrapping_add(u64::from(number)),
             },
@@ -144,7 +145,8 @@ pub(super) fn learner_config(request: &KitRequest) -> LearnerConfig {
         kind: request.learner,
         device: request.device.clone(),
         seed: request.seed,
-        min_depth_m: 0.001,
+        // A recorded folder may know depths down to a millimetre; the generator's frames begin at 0.2 m.
+        min_depth_m: if request.data.is_some() { 0.001 } else { 0.2 },
         max_depth_m: 80.0,
     }
 }

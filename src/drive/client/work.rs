@@ -128,7 +128,8 @@ impl Work {
         let report = self.learner.train(&TrainPlan {
             round: u32::try_from(round.0).unwrap_or(u32::MAX),
             length: TrainLength::Steps(self.training.steps),
-            learning_rate: self.training.learning_rate,
+            learning_rate: self.training.learning_rate
+                * self.training.decay.powf(round.0.saturating_sub(1) as f64),
             batch: self.training.batch,
             seed: self.training.seed,
         })?;
