@@ -20,7 +20,7 @@ use crate::data::scene::ray::Vec3;
 use crate::data::{DataError, DepthDataset, Frame};
 use crate::metrics::DepthRange;
 
-mod camera;
+pub(crate) mod camera;
 
 /// A robot type: where its camera sits and how it looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -193,9 +193,10 @@ impl Generator {
     pub fn frame(&self, split: &str, index: usize) -> Result<Frame, DataError> {
         let scene_number = (index / FRAMES_A_SCENE) as u64;
         let mut scene_rng = self.rng(split, scene_number, 0);
-        let scene = Scene::new(self.place, self.light, &mut scene_rng);
+        let mut scene = Scene::new(self.place, self.light, &mut scene_rng);
         let mut frame_rng = self.rng(split, scene_number, 1 + (index % FRAMES_A_SCENE) as u64);
         let camera = self.place_camera(&scene, &mut frame_rng);
+        scene.keep_visible(&camera);
         let grain = frame_rng.next_u32();
         let mut rgb = Vec::with_capacity(3 * self.width * self.height);
         let mut depth = Vec::with_capacity(self.width * self.height);
@@ -464,6 +465,24 @@ mod tests {
             assert_eq!(a.rgb(), b.rgb());
             for (p, q) in a.depth().iter().zip(b.depth()) {
                 assert!((p - q).abs() <= 1.0 / 512.0 + 1e-6);
+            }
+        }
+    }
+
+    /// Pictures with everything in the scene and with only what the camera sees are the same.
+    #[test]
+    fn dropping_the_unseen_changes_no_ray() {
+        for platform in Platform::ALL {
+            for place in Place::ALL {
+                let g = generator(platform, place);
+                let whole = Scene::new(place, Light::Day, &mut g.rng("train", 0, 0));
+                let mut seen = Scene::new(place, Light::Day, &mut g.rng("train", 0, 0));
+                let camera = g.place_camera(&whole, &mut g.rng("train", 0, 1));
+                seen.keep_visible(&camera);
+                for i in 0..64 * 48 {
+                    let ray = camera.ray(i % 64, i / 64);
+                    assert_eq!(whole.look(&ray), seen.look(&ray), "{} pixel {i}", g.name());
+                }
             }
         }
     }

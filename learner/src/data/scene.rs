@@ -6,6 +6,7 @@
 use chacha20::ChaCha20Rng;
 use rand_core::Rng;
 
+use crate::data::generator::camera::Camera;
 use crate::data::generator::{Light, Place};
 use crate::data::scene::noise::{hash, unit};
 use crate::data::scene::ray::{NEAREST_M, Ray, Vec3, crossing, trunk_hit};
@@ -148,6 +149,29 @@ impl Scene {
             *c += haze * (s - *c);
         }
         (colour, if hit.depth <= self.reach { hit.depth } else { 0.0 })
+    }
+
+    /// Drops what the camera cannot see, which changes no picture and saves most of its time.
+    pub(crate) fn keep_visible(&mut self, camera: &Camera) {
+        self.solids.retain(|solid| match solid.shape {
+            Shape::Block { low, high } => {
+                let corner = |i: u8| {
+                    let pick = |bit: u8, a: f32, b: f32| if i & bit == 0 { a } else { b };
+                    [
+                        pick(1, low[0], high[0]),
+                        pick(2, low[1], high[1]),
+                        pick(4, low[2], high[2]),
+                    ]
+                };
+                let corners: [Vec3; 8] = [0, 1, 2, 3, 4, 5, 6, 7].map(corner);
+                camera.may_see(&corners, 0.0)
+            }
+            Shape::Trunk {
+                centre: [x, y],
+                radius,
+                height,
+            } => camera.may_see(&[[x, y, 0.0], [x, y, height]], radius),
+        });
     }
 
     /// Planar depth of whatever a ray meets, infinite if nothing.

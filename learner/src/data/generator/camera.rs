@@ -51,6 +51,27 @@ impl Camera {
         [0.6, 1.0, 1.4].iter().filter(is_far).count() >= 2
     }
 
+    /// False if the camera certainly sees nothing of the hull of some points, thickened by `radius`: all of it lies
+    /// outside one side of the picture, or behind.
+    pub(crate) fn may_see(&self, points: &[Vec3], radius: f32) -> bool {
+        let [across, along] = self.centre.map(|half| half / self.focal);
+        let sides = [
+            (self.right, 1.0, across),
+            (self.right, -1.0, across),
+            (self.down, 1.0, along),
+            (self.down, -1.0, along),
+            (self.forward, 0.0, 1.0),
+        ];
+        sides.iter().all(|(axis, sign, slope)| {
+            let reach = radius * (sign * sign + slope * slope).sqrt();
+            points.iter().any(|point| {
+                let [x, y, z] = self.origin;
+                let gap = [point[0] - x, point[1] - y, point[2] - z];
+                sign * dot(*axis, gap) + slope * dot(self.forward, gap) + reach >= 0.0
+            })
+        })
+    }
+
     fn ray_through(&self, x: f32, y: f32) -> Ray {
         let [cx, cy] = self.centre;
         let (a, b) = ((x - cx) / self.focal, (y - cy) / self.focal);
@@ -63,6 +84,10 @@ impl Camera {
             direction,
         }
     }
+}
+
+fn dot([ax, ay, az]: Vec3, [bx, by, bz]: Vec3) -> f32 {
+    ax * bx + ay * by + az * bz
 }
 
 fn cross([ax, ay, az]: Vec3, [bx, by, bz]: Vec3) -> Vec3 {
