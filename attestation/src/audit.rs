@@ -6,18 +6,18 @@
 //!
 //! | file | asks |
 //! | --- | --- |
-//! | [`log`] | do the entries hash to the head the server signed, and name only heads of this log? |
-//! | [`enrolment`] | did the authority enrol everybody and sign a safe policy? |
-//! | [`plan`] | do plans follow the policy, come in turn, and start from the last models? |
-//! | [`disclosure`] | does the plan expose nobody, and is the release what the rule gives? |
-//! | [`roster`] | one signed statement per client and kind, about this plan and roster, with fresh keys? |
-//! | [`phases`] | `U1 ⊇ U2 ⊇ U3 ⊇ U4`, in order, at least t at each step? |
-//! | [`agreement`] | did t survivors sign one survivor set, head and release? |
-//! | [`reveal`] | were exactly the agreed shares opened, each as dealt, and do they give the committed secrets? |
-//! | [`ending`] | did the attempt end as its statements say? |
-//! | [`sum`], [`unmask`] | are the vectors the committed ones, and the sums theirs bit for bit? |
-//! | [`model`] | is each new model the old one plus the mean update? |
-//! | [`limits`] | what no bundle can show |
+//! | `log` | do the entries hash to the head the server signed, and name only heads of this log? |
+//! | `enrolment` | did the authority enrol everybody and sign a safe policy? |
+//! | `plan` | do plans follow the policy, come in turn, and start from the last models? |
+//! | `disclosure` | does the plan expose nobody, and is the release what the rule gives? |
+//! | `roster` | one signed statement per client and kind, about this plan and roster, with fresh keys? |
+//! | `phases` | `U1 ⊇ U2 ⊇ U3 ⊇ U4`, in order, at least t at each step? |
+//! | `agreement` | did t survivors sign one survivor set, head and release? |
+//! | `reveal` | were exactly the agreed shares opened, each as dealt, and do they give the committed secrets? |
+//! | `ending` | did the attempt end as its statements say? |
+//! | `sum`, `unmask` | are the vectors the committed ones, and the sums theirs bit for bit? |
+//! | `model` | is each new model the old one plus the mean update? |
+//! | `limits` | what no bundle can show |
 //!
 //! Memory: the entries, and O(d) per cluster. Vectors are read once, chunk by chunk.
 

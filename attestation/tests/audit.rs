@@ -12,8 +12,15 @@
 
 #[path = "audit/hand.rs"]
 mod hand;
+#[path = "audit/opening.rs"]
+mod opening;
+#[path = "audit/rules.rs"]
+mod rules;
+#[path = "audit/tricks.rs"]
+mod tricks;
 
-use hand::{Finish, Hand, Tricks};
+use hand::Hand;
+use tricks::{Finish, Tricks};
 use veilsum_attestation::audit::{CheckName, Progress, Status, Verdict};
 
 /// The checks that found something, each once.

@@ -20,6 +20,8 @@ pub(crate) struct Forge {
     pub(crate) parts: Vec<(u8, Vec<u8>)>,
     /// Signs the head.
     pub(crate) server: u32,
+    /// The head to sign, where it is not that of the entries.
+    pub(crate) other_head: Option<Head>,
     seed: u64,
 }
 
@@ -38,6 +40,7 @@ impl Forge {
                 .filter(|part| [b'M', b'V'].contains(&part.0))
                 .collect(),
             server: 0,
+            other_head: None,
             seed: 0,
         }
     }
@@ -48,7 +51,12 @@ impl Forge {
 
     /// The bundle with a head signed over what the entries are now.
     pub(crate) fn bundle(&self) -> Vec<u8> {
-        let head = sign_head(&self.head(), &self.federation, &identity(2, self.server)).unwrap();
+        let head = sign_head(
+            &self.other_head.unwrap_or_else(|| self.head()),
+            &self.federation,
+            &identity(2, self.server),
+        )
+        .unwrap();
         let mut out = MAGIC.to_vec();
         put(&mut out, b'C', head.as_bytes());
         self.entries.iter().for_each(|entry| put(&mut out, b'E', entry));

@@ -1,5 +1,6 @@
 //! A federation of five clients in one cluster, played by one hand.
 
+use crate::tricks::{Finish, Founding, Tricks};
 use std::collections::BTreeMap;
 use veilsum_attestation::audit::{Progress, Verdict};
 use veilsum_attestation::bundle::{BundleWriter, Due, VectorName, sign_head};
@@ -12,53 +13,6 @@ use veilsum_crypto::share::{Reconstructor, Secret, share_digest, split};
 use veilsum_crypto::stream::{AesCtr, MaskStream, Sign};
 use veilsum_crypto::testing::rng;
 use veilsum_crypto::*;
-
-/// What is done against the rules.
-pub(crate) struct Tricks {
-    /// Clients that deal shares and upload nothing.
-    pub(crate) dropped: Vec<u32>,
-    /// How many survivors reveal, in order.
-    pub(crate) revealers: usize,
-    /// Commits to another seed than it deals and masks with.
-    pub(crate) false_commitment: Option<u32>,
-    /// Deals its seed on a polynomial of degree t whose first t shares give what it committed to.
-    pub(crate) high_degree: Option<u32>,
-    /// Deals shares of another mask secret than its public key's.
-    pub(crate) false_mask_shares: Option<u32>,
-    /// Uses its keys of the last attempt.
-    pub(crate) old_keys: Option<u32>,
-    /// Says it masks over fewer dealers than there are.
-    pub(crate) other_sharers: Option<u32>,
-    /// Joins on the empty head.
-    pub(crate) other_head: Option<u32>,
-    /// Leaves its pairwise masks out.
-    pub(crate) bare: Option<u32>,
-    pub(crate) finish: Finish,
-}
-
-/// How the attempt ends.
-pub(crate) enum Finish {
-    Sums,
-    Aborted(&'static str, Vec<u32>),
-    Nothing,
-}
-
-impl Default for Tricks {
-    fn default() -> Self {
-        Self {
-            dropped: Vec::new(),
-            revealers: THRESHOLD,
-            false_commitment: None,
-            high_degree: None,
-            false_mask_shares: None,
-            old_keys: None,
-            other_sharers: None,
-            other_head: None,
-            bare: None,
-            finish: Finish::Sums,
-        }
-    }
-}
 
 pub(crate) struct Hand {
     federation: Digest,
@@ -73,7 +27,7 @@ pub(crate) struct Hand {
 }
 
 const CLIENTS: u32 = 5;
-const THRESHOLD: usize = 4;
+pub(crate) const THRESHOLD: usize = 4;
 const ENTRIES: usize = 9;
 const CLUSTER: ClusterId = ClusterId(0);
 
@@ -101,6 +55,10 @@ fn weight(client: ClientId) -> u64 {
 
 impl Hand {
     pub(crate) fn new() -> Self {
+        Self::founded(&Founding::default())
+    }
+
+    pub(crate) fn founded(founding: &Founding) -> Self {
         let authority = identity(Party::Authority);
         let federation = federation_digest(&authority.public(), "by hand");
         let mut hand = Self {
@@ -137,18 +95,20 @@ impl Hand {
         };
         let leaves: Vec<Digest> = everybody()
             .map(|client| {
-                let member = Member {
+                let mut member = Member {
                     client,
                     org: OrgId(client.0 % 3),
                     key: identity(Party::Client(client)).public(),
                     tls: Digest([0; 32]),
                 };
-                hand.say(member, Party::Authority)
+                (founding.member)(&mut member);
+                hand.say(member, founding.enrolled_by)
             })
             .collect();
         hand.policy.members = members_digest(&leaves);
         hand.policy.check().unwrap();
-        hand.policy_leaf = hand.say(hand.policy.clone(), Party::Authority);
+        (founding.policy)(&mut hand.policy);
+        hand.policy_leaf = hand.say(hand.policy.clone(), founding.signed_by);
         hand
     }
 
@@ -167,11 +127,12 @@ impl Hand {
 
     pub(crate) fn attempt(&mut self, round: u64, attempt: u32, tricks: &Tricks) {
         let is = |trick: Option<u32>, client: ClientId| trick == Some(client.0);
+        let bend = &tricks.bend;
         let ids: Vec<ClientId> = everybody().collect();
         let (round, attempt) = (RoundId(round), Attempt(attempt));
         let model = model_digest(&self.model);
         self.models.insert(model, self.model.clone());
-        let plan = Plan {
+        let mut plan = Plan {
             round,
             attempt,
             policy: self.policy_leaf,
@@ -183,6 +144,7 @@ impl Hand {
             .unwrap(),
             graph_seed: [0; 32],
         };
+        (bend.plan)(&mut plan);
         let plan_leaf = self.say(plan.clone(), Party::Server);
         let plan_context = plan.context(self.policy.suite, self.federation, plan_leaf);
 
@@ -207,7 +169,7 @@ impl Hand {
                 commit(&seed, client, CLUSTER, &plan_context)
             };
             let (boxes, masks) = &self.keys[&client];
-            let body = Keys {
+            let mut body = Keys {
                 plan: plan_leaf,
                 box_key: boxes.public(),
                 mask_key: masks.public(),
@@ -222,7 +184,10 @@ impl Hand {
                     plan.head
                 },
             };
-            leaves.push(self.say(body, Party::Client(client)));
+            (bend.keys)(client, &mut body);
+            if !(bend.silent)(Kind::Keys, client) {
+                leaves.push(self.say(body, Party::Client(client)));
+            }
             seeds.insert(client, seed);
             seed_shares.insert(client, shares);
         }
@@ -254,12 +219,15 @@ impl Hand {
                 })
                 .collect();
             mask_shares.insert(dealer, shares);
-            let body = Shares {
+            let mut body = Shares {
                 plan: plan_leaf,
                 roster,
                 digests: BoundedVec::new(digests).unwrap(),
             };
-            self.say(body, Party::Client(dealer));
+            (bend.shares)(dealer, &mut body);
+            if !(bend.silent)(Kind::Shares, dealer) {
+                self.say(body, Party::Client(dealer));
+            }
         }
 
         // Masked vectors. Whoever masks over fewer dealers says so and leaves nothing else out.
@@ -270,7 +238,16 @@ impl Hand {
         let mut total = vec![0u32; ENTRIES + 1];
         for me in survivors.iter().copied() {
             let mut words: Vec<u32> = (0..ENTRIES).map(|entry| value(me, entry) as u32).collect();
-            words.push(weight(me) as u32);
+            let others: u64 = survivors
+                .iter()
+                .filter(|client| **client != me)
+                .map(|client| weight(*client))
+                .sum();
+            words.push(if is(tricks.weightless, me) {
+                (others as u32).wrapping_neg()
+            } else {
+                weight(me) as u32
+            });
             let own = seeds[&me].stream_seed(me, CLUSTER, &model, &context);
             AesCtr::new(&own).apply(Sign::Plus, 0, &mut words);
             for (peer, (_, secret)) in self.keys.iter().filter(|(peer, _)| **peer != me) {
@@ -291,12 +268,13 @@ impl Hand {
             let sharers = everybody()
                 .filter(|client| !is(tricks.other_sharers, me) || client.0 > 0)
                 .collect();
-            let body = Masked {
+            let mut body = Masked {
                 plan: plan_leaf,
                 roster,
                 sharers,
                 vectors: BoundedVec::new(vec![vector]).unwrap(),
             };
+            (bend.masked)(me, &mut body);
             self.say(body, Party::Client(me));
             self.vectors.insert(
                 VectorName {
@@ -313,7 +291,7 @@ impl Hand {
         }
 
         // Agreement and reveals.
-        let agree = Agree {
+        let mut agree = Agree {
             plan: plan_leaf,
             roster,
             sharers: everybody().collect(),
@@ -321,11 +299,25 @@ impl Hand {
             release: BoundedVec::new(vec![CLUSTER]).unwrap(),
             head: self.log.head(),
         };
+        (bend.agree)(&mut agree);
         let agreement = agree.digest().unwrap();
-        for client in survivors.iter().copied() {
-            self.say(agree.clone(), Party::Client(client));
+        let intruders = bend.intruders.iter().copied().map(ClientId);
+        for client in survivors.iter().copied().chain(intruders.clone()) {
+            let mut signed = agree.clone();
+            (bend.sign)(client, &mut signed);
+            if !(bend.silent)(Kind::Agree, client) {
+                self.say(signed, Party::Client(client));
+            }
         }
-        let revealers: Vec<ClientId> = survivors.iter().copied().take(tricks.revealers).collect();
+        if let Some(late) = &bend.late {
+            self.say(late.clone(), Party::Server);
+        }
+        let revealers: Vec<ClientId> = survivors
+            .iter()
+            .copied()
+            .take(tricks.revealers)
+            .chain(intruders)
+            .collect();
         for me in revealers {
             let at = me.0 as usize;
             let selves = survivors.iter().map(|owner| SelfShare {
@@ -339,11 +331,12 @@ impl Hand {
                     owner,
                     share: *mask_shares[&owner][at].to_bytes(),
                 });
-            let body = Reveal {
+            let mut body = Reveal {
                 agreement,
                 self_shares: BoundedVec::new(selves.collect()).unwrap(),
                 mask_shares: BoundedVec::new(masks.collect()).unwrap(),
             };
+            (bend.reveal)(me, &mut body);
             self.say(body, Party::Client(me));
         }
 
@@ -353,6 +346,9 @@ impl Hand {
                     .map(|entry| survivors.iter().map(|client| value(*client, entry)).sum::<i64>() as u32)
                     .collect();
                 sum.push(survivors.iter().map(|client| weight(*client)).sum::<u64>() as u32);
+                if tricks.weightless.is_some() {
+                    sum[ENTRIES] = 0;
+                }
                 if tricks.bare.is_some() {
                     // Nobody knows the plain sum then; the server takes off what it can and publishes that.
                     sum = total;
@@ -362,23 +358,31 @@ impl Hand {
                     }
                 }
                 sum.iter_mut().for_each(|word| *word = modulus.reduce(*word));
-                self.publish(plan_leaf, agreement, &sum, survivors.len() as u32);
+                self.publish(plan_leaf, agreement, &sum, survivors.len() as u32, bend.sums);
             }
             Finish::Aborted(reason, culprits) => {
-                let body = Aborted {
+                let mut body = Aborted {
                     round,
                     attempt,
                     phase: Phase::Unmask,
                     reason: BoundedVec::new(reason.as_bytes().to_vec()).unwrap(),
                     culprits: culprits.iter().copied().map(ClientId).collect(),
                 };
+                (bend.aborted)(&mut body);
                 self.say(body, Party::Server);
             }
             Finish::Nothing => {}
         }
     }
 
-    fn publish(&mut self, plan: Digest, agreement: Digest, sum: &[u32], contributors: u32) {
+    fn publish(
+        &mut self,
+        plan: Digest,
+        agreement: Digest,
+        sum: &[u32],
+        contributors: u32,
+        bend: fn(&mut Sums),
+    ) {
         let modulus = self.policy.update.modulus;
         let weight = sum[ENTRIES];
         // The grid step is 1/64 and the largest weight 4: a sum s over weight W moves an entry by s · (1/64 · 4) / W.
@@ -393,11 +397,12 @@ impl Hand {
             weight: u64::from(weight),
             model: model_digest(&self.model),
         };
-        let body = Sums {
+        let mut body = Sums {
             plan,
             agreement,
             results: BoundedVec::new(vec![result]).unwrap(),
         };
+        bend(&mut body);
         self.say(body, Party::Server);
     }
 
