@@ -51,7 +51,7 @@ impl Genesis {
     pub fn parse(bytes: &[u8], trust: &Trust) -> Result<Self, GenesisError> {
         let entries = split(bytes)?;
         let (policy_entry, member_entries) = entries.split_last().ok_or(GenesisError::Malformed)?;
-        PublicIdentity::checked(trust.authority.0)?;
+        PublicIdentity::checked(trust.authority.0).map_err(|_| GenesisError::Authority)?;
         let federation = federation_digest(&trust.authority, &trust.federation);
         let authority_only = KeyBook::new(federation, trust.authority, trust.authority, []);
         let mut members: Vec<Member> = Vec::with_capacity(member_entries.len());
@@ -145,6 +145,9 @@ pub enum GenesisError {
     /// A statement in it does not hold.
     #[error("the policy file does not hold under the authority key of your configuration: {0}")]
     Statement(#[from] StatementError),
+    /// The authority key of the configuration is none.
+    #[error("`trust.authority` is not a signing key; ask the consortium's authority for the right one")]
+    Authority,
     /// A weak key.
     #[error(transparent)]
     Key(#[from] IdentityError),

@@ -277,8 +277,8 @@ fn wrong_files_and_flags_are_named_before_any_work() {
     );
     with("kind = \"generated\"", "kind = \"generatd\"");
     join(3, &["client.toml", "generatd"]);
-    with("platform = \"humanoid\"", "platform = \"tank\"");
-    join(3, &["data.platform", "tank", "humanoid"]);
+    with("platform = \"legged\"", "platform = \"tank\"");
+    join(3, &["data.platform", "tank", "legged"]);
     with("crowd = 3", "crowd = 9");
     join(4, &["the crowd is 3", "floor of 9"]);
     let authority = good

@@ -30,8 +30,7 @@ use veilsum_learner::data::generator::{Generator, Light, Place, Platform};
 use veilsum_learner::toy::ToyDepth;
 use veilsum_learner::{Evaluation, LearnError, Learner, TrainPlan, TrainReport, Weights};
 use veilsum_transport::{
-    Connector, Fault, Frame, FrameReceiver, FrameSender, Link, Meter, PeerId, SimConfig, SimNet,
-    TransportError,
+    Connector, Fault, Frame, FrameSender, Link, Meter, PeerId, SimConfig, SimNet, TransportError,
 };
 
 /// Every frame a client sent, as it went onto the wire.

@@ -189,7 +189,9 @@ impl Driver<'_> {
             let bytes = chunk_bytes(&output);
             match output {
                 ClientOutput::Send(message) => {
-                    if bytes > 0 && self.plan.stall_upload_in_round == Some(self.round.0) && sent * 2 >= total
+                    if bytes > 0
+                        && self.plan.stall_upload_in_round == Some(self.round.0)
+                        && (sent + bytes) * 2 > total
                     {
                         self.emit(&ClientEvent::Stalled {
                             round: self.round.0,
