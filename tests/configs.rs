@@ -15,3 +15,15 @@ fn samples_are_read() {
     Located::<ClientConfig>::read(&folder.join("client.toml")).unwrap();
     Located::<AuditorConfig>::read(&folder.join("auditor.toml")).unwrap();
 }
+
+#[test]
+fn every_exit_code_is_in_the_guide() {
+    let guide =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operate.md")).unwrap();
+    let documented: Vec<u8> = guide
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split_once(' ')?.0.parse().ok())
+        .collect();
+    let real: Vec<u8> = veilsum::exit::Exit::ALL.iter().map(|exit| *exit as u8).collect();
+    assert_eq!(documented, real);
+}
