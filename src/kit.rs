@@ -327,7 +327,7 @@ fn policy(
         // The smallest t with 2t > N + m.
         threshold: request
             .threshold
-            .unwrap_or((request.clients + request.colluders) / 2 + 1),
+            .unwrap_or(u32::midpoint(request.clients, request.colluders) + 1),
         colluders: request.colluders,
         dropouts: request.dropouts,
         crowd: request.crowd,

@@ -39,6 +39,12 @@ pub fn triptych(example: &DepthExample) -> Result<Vec<u8>, png::EncodingError> {
     Ok(bytes)
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "small non-negative numbers: a place among seven stops, a channel below 256"
+)]
 /// Violet through teal to yellow, in equal steps of the logarithm between `near` and `far` metres.
 fn colour(depth: f32, near: f32, far: f32) -> [u8; 3] {
     if depth <= 0.0 || !depth.is_finite() {

@@ -141,9 +141,12 @@ fn identity(path: &Path) -> Identity {
     Identity::from_seed(&hex::decode(text.trim()).unwrap().try_into().unwrap()).unwrap()
 }
 
+/// What a client said, and how it ended.
+type Ending = (Vec<Stamped<ClientEvent>>, Result<(), JoinError>);
+
 struct Run {
     server: Vec<Stamped<ServerEvent>>,
-    clients: Vec<(Vec<Stamped<ClientEvent>>, Result<(), JoinError>)>,
+    clients: Vec<Ending>,
     tapes: Vec<Tape>,
     secrets: Vec<Arc<Mutex<Vec<Vec<f32>>>>>,
 }

@@ -18,7 +18,7 @@ use rand_core::CryptoRng;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use veilsum_attestation::Head;
-use veilsum_attestation::statement::{Aborted, ClientSet, KeyBook, Party, Plan, Policy, Sums};
+use veilsum_attestation::statement::{Aborted, ClientSet, KeyBook, Party, Plan, Policy, Statement, Sums};
 use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, Identity, RoundId};
 
 /// Who a client is and what it signed up to. The same for all rounds.
@@ -213,7 +213,9 @@ impl<R: CryptoRng> Client<R> {
             (ToClient::Inbox(message), Phase::Shared(phase)) => phase
                 .on_inbox(member, message, &mut self.rng)
                 .map(|(next, sends)| {
-                    sends.into_iter().for_each(|send| self.send(send));
+                    for send in sends {
+                        self.send(send);
+                    }
                     Phase::Uploaded(next)
                 }),
             (ToClient::Proposal(message), Phase::Uploaded(phase)) => phase
@@ -350,13 +352,7 @@ impl<R: CryptoRng> Client<R> {
     }
 }
 
-fn read_server<S: veilsum_attestation::statement::Statement>(
-    member: &Membership,
-    entry: &[u8],
-) -> Result<S, Refusal>
-where
-    S: Clone,
-{
+fn read_server<S: Statement + Clone>(member: &Membership, entry: &[u8]) -> Result<S, Refusal> {
     Ok(member.book.read::<S>(entry, Party::Server)?.get().body().clone())
 }
 

@@ -175,9 +175,8 @@ impl<R: CryptoRng> Server<R> {
             Err(abort) => return Err((abort, log)),
         };
         let plan = signed.body().clone();
-        let plan_entry = match signed.bytes().ok().and_then(|bytes| BoundedVec::new(bytes).ok()) {
-            Some(entry) => entry,
-            None => return Err((Abort::BadPlan("the plan exceeds one log entry"), log)),
+        let Some(plan_entry) = signed.bytes().ok().and_then(|bytes| BoundedVec::new(bytes).ok()) else {
+            return Err((Abort::BadPlan("the plan exceeds one log entry"), log));
         };
         let models = request.clusters.into_iter().map(|(_, model)| model).collect();
         let invited = plan.invited();
@@ -381,15 +380,14 @@ impl Phase {
         message: ToServer,
     ) -> Result<(), Refusal> {
         match (self, message) {
-            (_, ToServer::Hello(_)) => Ok(()),
+            // A hello says nothing about the round; a reveal may have been on its way when the t-th ended the phase.
+            (_, ToServer::Hello(_)) | (Self::Over, ToServer::Reveal(_)) => Ok(()),
             (Self::Advertise(phase), ToServer::Keys(entry)) => phase.accept(core, from, &entry),
             (Self::Share(phase), ToServer::Shares(dealing)) => phase.accept(core, from, dealing),
             (Self::Collect(phase), ToServer::Masked(entry)) => phase.accept_masked(core, from, &entry),
             (Self::Collect(phase), ToServer::Chunk(chunk)) => phase.accept_chunk(core, from, chunk),
             (Self::Agree(phase), ToServer::Agree(entry)) => phase.accept(core, from, &entry),
             (Self::Unmask(phase), ToServer::Reveal(entry)) => phase.accept(core, from, &entry),
-            // The t-th reveal ended the phase while this one was on its way.
-            (Self::Over, ToServer::Reveal(_)) => Ok(()),
             (_, message) => Err(Refusal::OutOfOrder {
                 got: kind(&message),
                 waiting: "in another phase",

@@ -161,7 +161,7 @@ impl Driver<'_> {
             self.start_work();
             tokio::select! {
                 biased;
-                received = receiver.recv() => match received {
+                incoming = receiver.recv() => match incoming {
                     Ok(Some(frame)) => self.received(&frame)?,
                     Ok(None) => return Ok(Ended::InOrder),
                     Err(error) => return Ok(Ended::Lost(error)),

@@ -526,7 +526,7 @@ async fn accept<L: Listener>(
                 tokio::spawn(read(link, number, *client, events.clone()));
             }
             None => {
-                tracing::warn!(peer = %link.peer(), "a certificate of the consortium that the policy does not name was turned away")
+                tracing::warn!(peer = %link.peer(), "a certificate of the consortium that the policy does not name was turned away");
             }
         }
     }

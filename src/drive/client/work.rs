@@ -125,11 +125,11 @@ impl Work {
             .collect::<Result<Vec<_>, LearnError>>()?;
         self.learner
             .load(&Weights::mean(models.iter().map(|(_, _, weights)| weights))?)?;
+        let rounds_before = i32::try_from(round.0.saturating_sub(1)).unwrap_or(i32::MAX);
         let report = self.learner.train(&TrainPlan {
             round: u32::try_from(round.0).unwrap_or(u32::MAX),
             length: TrainLength::Steps(self.training.steps),
-            learning_rate: self.training.learning_rate
-                * self.training.decay.powf(round.0.saturating_sub(1) as f64),
+            learning_rate: self.training.learning_rate * self.training.decay.powi(rounds_before),
             batch: self.training.batch,
             seed: self.training.seed,
         })?;
