@@ -194,7 +194,7 @@ fn a_plan_shown_twice_is_refused() {
     world.run();
     world.assert_exact();
     let plan = kept.borrow().clone().unwrap();
-    world.to_client(ClientId(2), plan);
+    world.tell(ClientId(2), plan);
     assert_eq!(names(&world), ["WrongContext"]);
 }
 
@@ -343,7 +343,7 @@ fn a_client_told_of_fewer_dealers_refuses_the_survivors() {
         survivors: everybody,
         ..kept.borrow().clone().unwrap()
     };
-    world.to_client(ClientId(4), ToClient::Proposal(proposal));
+    world.tell(ClientId(4), ToClient::Proposal(proposal));
     let never = Refusal::SplitView("a survivor never dealt shares to this client");
     assert_eq!(world.client_errors, [(ClientId(4), never)]);
 }
@@ -502,7 +502,7 @@ fn a_second_unmask_request_is_not_answered() {
     }
     let sent = world.sent[&ClientId(2)];
     let again = kept.borrow().clone().unwrap();
-    world.to_client(ClientId(2), again);
+    world.tell(ClientId(2), again);
     assert_eq!(world.sent[&ClientId(2)], sent, "nothing may be sent");
     assert_eq!(names(&world), ["AlreadyAnswered"]);
     world.run();

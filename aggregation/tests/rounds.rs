@@ -80,8 +80,8 @@ fn random_death(dice: &mut impl Rng) -> Death {
     Death {
         // A client sends keys, shares, masked, a chunk per cluster, agree, reveal: 6 to 9 messages.
         after_sends: dice.next_u32() as usize % 9,
-        noticed: dice.next_u32() % 2 == 0,
-        in_flight_lost: dice.next_u32() % 2 == 0,
+        noticed: dice.next_u32().is_multiple_of(2),
+        in_flight_lost: dice.next_u32().is_multiple_of(2),
     }
 }
 

@@ -174,6 +174,9 @@ pub(crate) struct Death {
 /// Looks at a message of or for a client and gives what is delivered instead.
 pub(crate) type Hand<M> = Box<dyn FnMut(ClientId, M) -> M>;
 
+/// Messages on their way: kind and body.
+type Wire = VecDeque<(u8, Vec<u8>)>;
+
 pub(crate) struct World {
     pub(crate) federation: Federation,
     pub(crate) server: Option<Server<ChaCha20Rng>>,
@@ -190,8 +193,8 @@ pub(crate) struct World {
     pub(crate) done: BTreeMap<ClientId, Vec<(ClusterId, Digest)>>,
     pub(crate) ended: BTreeMap<ClientId, String>,
     pub(crate) sent: BTreeMap<ClientId, usize>,
-    up: BTreeMap<(ClientId, bool), VecDeque<(u8, Vec<u8>)>>,
-    down: BTreeMap<ClientId, VecDeque<(u8, Vec<u8>)>>,
+    up: BTreeMap<(ClientId, bool), Wire>,
+    down: BTreeMap<ClientId, Wire>,
     /// A dishonest server's or network's hand on each message on its way down.
     pub(crate) down_hand: Option<Hand<ToClient>>,
     /// The same on the way up.
@@ -349,13 +352,13 @@ impl World {
             let (kind, body) = self.down.get_mut(&key.0).unwrap().pop_front().unwrap();
             if !self.dead.contains(&key.0) {
                 let message = ToClient::decode(kind, &body).unwrap();
-                self.to_client(key.0, message);
+                self.tell(key.0, message);
             }
         }
         true
     }
 
-    pub(crate) fn to_client(&mut self, id: ClientId, message: ToClient) {
+    pub(crate) fn tell(&mut self, id: ClientId, message: ToClient) {
         let result = self.clients.get_mut(&id).unwrap().handle(message, self.now);
         if let Err(refusal) = result {
             self.client_errors.push((id, refusal));
