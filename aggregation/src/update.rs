@@ -221,6 +221,7 @@ pub enum UpdateError {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "counts of a few thousand")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -197,8 +197,7 @@ type Config = bincode::config::Configuration<
     bincode::config::Fixint,
     bincode::config::Limit<WIRE_LIMIT>,
 >;
-const CONFIG: Config =
-    bincode::config::legacy().with_limit::<WIRE_LIMIT>();
+const CONFIG: Config = bincode::config::legacy().with_limit::<WIRE_LIMIT>();
 
 #[cfg(test)]
 mod tests {

@@ -257,6 +257,22 @@ fn a_wrong_scale_is_recognised() {
 }
 
 #[test]
+fn a_few_impossible_pixels_are_a_wrong_scale() {
+    let fixture = Fixture::new();
+    let mut depth = [512; 8];
+    depth[0] = 11_000; // 43 m under a cap of 10 m, in one of 24 pixels
+    write_depth(&fixture.path("train", "depth", 0), 4, 2, &depth).unwrap();
+    assert!(matches!(
+        fixture.read(|o| o.cap_m = Some(10.0)),
+        Err(DataError::Scale { .. })
+    ));
+    assert!(
+        fixture.read(|o| o.cap_m = Some(11.0)).is_ok(),
+        "43 m is below four times 11 m"
+    );
+}
+
+#[test]
 fn a_few_far_pixels_are_no_wrong_scale() {
     let fixture = Fixture::new();
     let mut depth = [512; 8];
