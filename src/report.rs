@@ -1,7 +1,7 @@
 //! What a demo run found: `report.json`, and one self-contained page made of it.
 //!
 //! [`Report`] is the only source of figures: the page shows nothing that the JSON does not hold, and each figure on it
-//! carries the JSON pointer it came from. Reading and writing is in [`file`], the page in [`html`].
+//! carries the JSON pointer it came from. Reading and writing is in [`mod@file`], the page in [`html`].
 
 use serde::{Deserialize, Serialize};
 
