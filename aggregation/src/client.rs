@@ -130,6 +130,9 @@ pub struct Client<R> {
     rng: R,
     head: Head,
     last: Option<(RoundId, Attempt)>,
+    /// The last round this client answered an unmask request in. It answers none of that round again, in whatever
+    /// attempt: the same updates summed over other survivors would tell single clients apart.
+    revealed: Option<RoundId>,
     phase: Phase,
     outputs: VecDeque<ClientOutput>,
 }
@@ -170,6 +173,7 @@ impl<R: CryptoRng> Client<R> {
             rng,
             head,
             last: None,
+            revealed: None,
             phase: Phase::Idle,
             outputs: VecDeque::new(),
         })
@@ -228,6 +232,7 @@ impl<R: CryptoRng> Client<R> {
             (ToClient::Agreement(message), Phase::Agreed(phase)) => phase
                 .on_agreement(member, &message, &mut self.rng)
                 .map(|(next, send)| {
+                    self.revealed = self.last.map(|(round, _)| round);
                     self.send(send);
                     Phase::Revealed(next)
                 }),
@@ -310,7 +315,7 @@ impl<R: CryptoRng> Client<R> {
         member: &Membership,
         message: &crate::message::PlanMessage,
     ) -> Result<plan::Training, Refusal> {
-        let training = match plan::Training::new(member, message, &self.head, self.last) {
+        let training = match plan::Training::new(member, message, &self.head, self.last, self.revealed) {
             Ok(training) => training,
             Err(refusal) => {
                 // A refused plan is over for this client too: the server is told which one it was.

@@ -256,6 +256,10 @@ impl<R: CryptoRng> Server<R> {
         match message {
             // What belongs to an attempt that is over says nothing about this one.
             message if self.core.is_stale(&message, self.phase()) => return,
+            // The same bytes again say nothing new.
+            ToServer::Masked(entry) if self.core.log.entries().iter().any(|known| **known == *entry) => {
+                return;
+            }
             ToServer::Refuse(reason) => {
                 self.core.present.remove(&from);
                 self.phase.forget(from);

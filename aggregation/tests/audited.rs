@@ -131,6 +131,15 @@ fn random_run(seed: u64) -> Run {
             let deaths = victims(&mut pick, n, doomed);
             run.attempt(round, attempt, &deaths);
             attempt += u32::from(run.world.aborted.is_some());
+            // Clients that revealed answer nothing more of that round: as the driver does, go on with the next.
+            if run
+                .world
+                .aborted
+                .as_ref()
+                .is_some_and(|abort| abort.name() == "TooFewReveal")
+            {
+                continue;
+            }
         }
         if run
             .world

@@ -582,3 +582,25 @@ fn a_client_with_higher_floors_does_not_start() {
         }
     );
 }
+
+#[test]
+fn a_second_attempt_at_a_round_that_was_answered_is_refused() {
+    let mut world = world(3);
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    world.assert_exact();
+    world.outcome = None;
+    let log = world.log();
+    let request = RoundRequest {
+        attempt: Attempt(1),
+        ..world.request(1, 1)
+    };
+    let server = Server::start(world.federation.server_setup(), log, request, world.now, rng(4));
+    world.server = Some(server.map_err(|(abort, _)| abort).unwrap());
+    world.drain_server();
+    world.run();
+    assert_eq!(names(&world), ["WrongContext"]);
+    assert_eq!(world.client_errors.len(), 8);
+    assert_eq!(world.aborted.as_ref().unwrap().name(), "TooFewKeys");
+}

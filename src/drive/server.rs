@@ -189,7 +189,13 @@ impl Driver<'_> {
                         reason: abort.name().to_owned(),
                         detail: abort.to_string(),
                     })?;
-                    attempt = Attempt(attempt.0 + 1);
+                    // Clients that revealed answer nothing more of this round: it is over, without a sum.
+                    if matches!(abort, Abort::TooFewReveal { .. } | Abort::BadDealer { .. }) {
+                        round = RoundId(round.0 + 1);
+                        attempt = Attempt(0);
+                    } else {
+                        attempt = Attempt(attempt.0 + 1);
+                    }
                     tried += 1;
                     let hopeless = matches!(abort, Abort::PlanLeaks { .. } | Abort::BadPlan(_));
                     if hopeless || tried >= self.plan.attempts {

@@ -195,6 +195,11 @@ impl ServerStore {
                     planned = Some((plan.round, plan.attempt));
                     next = (plan.round, Attempt(plan.attempt.0.saturating_add(1)));
                 }
+                // Clients that revealed answer nothing more of that round.
+                Kind::Reveal => {
+                    let (round, _) = planned.ok_or_else(damaged)?;
+                    next = (RoundId(round.0.saturating_add(1)), Attempt(0));
+                }
                 Kind::Sums => {
                     let sums: Sums = wire::decode(&entry.body).map_err(|_| damaged())?;
                     let (round, _) = planned.ok_or_else(damaged)?;

@@ -29,6 +29,7 @@ impl Training {
         message: &PlanMessage,
         held: &Head,
         last: Option<(RoundId, Attempt)>,
+        revealed: Option<RoundId>,
     ) -> Result<Self, Refusal> {
         let signed: Signed<Plan> = member
             .book
@@ -38,8 +39,9 @@ impl Training {
         if plan.policy != member.policy_leaf {
             return Err(Refusal::WrongPolicy);
         }
-        if last.is_some_and(|last| (plan.round, plan.attempt) <= last) || plan.round.0 > member.policy.rounds
-        {
+        let stale = last.is_some_and(|last| (plan.round, plan.attempt) <= last)
+            || revealed.is_some_and(|revealed| plan.round <= revealed);
+        if stale || plan.round.0 > member.policy.rounds {
             return Err(Refusal::WrongContext);
         }
         if !plan.head.extends(held, &message.consistency) {

@@ -571,8 +571,22 @@ fn an_abort_that_opened_enough() {
 
 #[test]
 fn a_round_published_twice() {
-    // The machines of today allow it; over other survivors its two sums would tell single clients apart.
+    // Clients that answered refuse it; restarted ones remember nothing yet. Over other survivors its two sums would tell
+    // single clients apart.
     let mut run = Run::of(two_clusters(), 24, &[&[]]);
+    let heads: Vec<_> = run
+        .world
+        .clients
+        .iter()
+        .map(|(id, client)| (*id, client.head()))
+        .collect();
+    for (id, head) in heads {
+        let member = run.world.federation.member(id.0);
+        let fresh =
+            veilsum_aggregation::Client::new(member, head, veilsum_crypto::testing::rng(u64::from(id.0)))
+                .unwrap();
+        run.world.clients.insert(id, fresh);
+    }
     let gone = Death {
         after_sends: 0,
         noticed: true,
