@@ -8,6 +8,7 @@ use veilsum_learner::torch::{DepthLearner, DepthLearnerConfig};
 use veilsum_learner::{DepthMetrics, Learner, Weights};
 
 /// Means over the clients of one place before the first and after the last round.
+#[expect(clippy::unwrap_used, reason = "a helper of tests")]
 fn federate(demo: &DemoDefaults, place: Place, seed: u64) -> (DepthMetrics, DepthMetrics) {
     let config = DepthLearnerConfig::tiny(demo.range);
     let members = demo.clients(seed).into_iter().filter(|(home, _)| *home == place);
