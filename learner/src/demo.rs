@@ -1,7 +1,7 @@
 //! Settings under which eight generated clients visibly learn within a minute or two on one core.
 //!
-//! Found by trial on seed 1 and checked on others with `examples/fedavg.rs`; the figures it printed are in
-//! [`DemoDefaults`].
+//! Found by trial on other scenes and then run once with seeds 1 and 2 (`examples/fedavg.rs`); the figures it printed are
+//! at [`DemoDefaults::TORCH`].
 
 use crate::data::generator::{Generator, Light, Place, Platform};
 use crate::learner::{TrainLength, TrainPlan};
@@ -43,6 +43,20 @@ pub struct DemoDefaults {
 
 impl DemoDefaults {
     /// For the tiny network of `torch`.
+    ///
+    /// Mean test AbsRel over a place's four clients, from the common initial weights to after six rounds, with each
+    /// client's mean picture as the simple guess to beat:
+    ///
+    /// | seed | place | start | six rounds | mean picture |
+    /// | --- | --- | --- | --- | --- |
+    /// | 1 | rooms | 3.848 | 0.322 | 0.340 |
+    /// | 1 | streets | 1.580 | 0.453 | 0.513 |
+    /// | 2 | rooms | 3.680 | 0.265 | 0.275 |
+    /// | 2 | streets | 1.580 | 0.486 | 0.488 |
+    ///
+    /// Rendering, training and scoring all eight clients took just under a minute of one core. Most of the fall comes in
+    /// the first round, when a network that knows no depth yet learns the usual one; a score moves by a few hundredths
+    /// from round to round, since a client has only a dozen test frames.
     pub const TORCH: Self = Self {
         rounds: 6,
         steps: 12,
