@@ -40,7 +40,7 @@ macro_rules! key_pair {
                 $public((&self.0 * RISTRETTO_BASEPOINT_TABLE).compress().0)
             }
 
-            fn agree(&self, peer: &$public) -> Result<Zeroizing<[u8; 32]>, AgreeError> {
+            pub(crate) fn agree(&self, peer: &$public) -> Result<Zeroizing<[u8; 32]>, AgreeError> {
                 let point = CompressedRistretto(peer.0)
                     .decompress()
                     .ok_or(AgreeError::BadPublicKey)?;
@@ -136,9 +136,23 @@ impl BoxSecret {
             return Err(AgreeError::OwnId);
         }
         let shared = self.agree(peer_key)?;
-        let info = BOX_KEY.hash(&[&sender.0.to_le_bytes(), &receiver.0.to_le_bytes()]);
-        Ok(SealKey::new(hkdf32(&context.digest().0, &*shared, &info.0)))
+        Ok(box_key(&shared, sender, receiver, context))
     }
+
+    pub(crate) fn scalar(&self) -> &Scalar {
+        &self.0
+    }
+}
+
+/// The key of the box from `sender` to `receiver`, from the point they share.
+pub(crate) fn box_key(
+    shared: &[u8; 32],
+    sender: ClientId,
+    receiver: ClientId,
+    context: &RoundContext,
+) -> SealKey {
+    let info = BOX_KEY.hash(&[&sender.0.to_le_bytes(), &receiver.0.to_le_bytes()]);
+    SealKey::new(hkdf32(&context.digest().0, shared, &info.0))
 }
 
 /// A uniformly random scalar from 64 bytes of `rng` (bias below 2^-250).
@@ -157,6 +171,9 @@ pub enum AgreeError {
         "a peer's round key is not a valid ristretto255 element; its owner, or the server relaying it, is at fault"
     )]
     BadPublicKey,
+    /// A box was opened to everybody with a proof that does not hold.
+    #[error("the proof that opens a box does not hold; the client that complains is at fault")]
+    BadOpening,
     /// A client was paired with itself.
     #[error("a client was paired with itself; the roster is wrong")]
     OwnId,

@@ -1,7 +1,8 @@
 //! Ed25519 identities (RFC 8032, by ring) and the types that keep checked and unchecked messages apart.
 
 use crate::label::Label;
-use crate::secret::{Secret32, redacted};
+use crate::seal::SealKey;
+use crate::secret::{Secret32, hkdf32, redacted};
 use curve25519_dalek::edwards::CompressedEdwardsY;
 use rand_core::CryptoRng;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
@@ -73,6 +74,16 @@ impl Identity {
             *slot = *byte;
         }
         Signature(bytes)
+    }
+
+    /// The key that seals one record for this party's own disk, so that the record without the key file says nothing.
+    /// `HKDF-SHA256(salt, ikm = seed, info = label ‖ purpose)`.
+    ///
+    /// # Security
+    /// `salt` must be fresh for every record: a key seals one message.
+    #[must_use]
+    pub fn storage_key(&self, salt: &[u8; 32], purpose: &[&[u8]]) -> SealKey {
+        SealKey::new(hkdf32(salt, self.seed.expose(), &STORAGE.hash(purpose).0))
     }
 
     /// The secret seed, for writing a key file with owner-only permissions and for nothing else.
@@ -221,6 +232,8 @@ pub enum IdentityError {
     )]
     WeakKey,
 }
+
+const STORAGE: Label = Label::new("storage");
 
 #[cfg(test)]
 mod tests {

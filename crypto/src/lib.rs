@@ -6,13 +6,15 @@
 //!
 //! Reading order: [`id`] names things, [`label`] hashes them, [`wire`] writes them down; [`identity`] says who signed;
 //! [`context`] is what every derivation is bound to; [`agree`] gives two clients one seed, [`share`] lets t of n give a
-//! secret back, [`seal`] carries shares between clients; [`stream`] turns a seed into masks, [`residue`] holds the masked
+//! secret back, [`seal`] carries shares between clients and
+//! [`dispute`] opens one box to everybody; [`stream`] turns a seed into masks, [`residue`] holds the masked
 //! numbers and [`chunk`] commits to them; [`commit`] is what an auditor checks afterwards.
 
 pub mod agree;
 pub mod chunk;
 pub mod commit;
 pub mod context;
+pub mod dispute;
 pub mod id;
 pub mod identity;
 pub mod label;
@@ -27,6 +29,7 @@ pub mod wire;
 
 pub use agree::{AgreeError, BoxPublic, BoxSecret, MaskPublic, MaskSecret};
 pub use context::{PlanContext, RoundContext};
+pub use dispute::{BoxEnds, BoxOpening};
 pub use id::{Attempt, ClientId, ClusterId, OrgId, RoundId, SuiteId};
 pub use identity::{Identity, IdentityError, PublicIdentity, Signature, Unverified, Verified};
 pub use label::{Digest, Label};
