@@ -24,6 +24,7 @@
 
 pub mod abort;
 pub mod client;
+pub mod cluster;
 pub mod mask;
 pub mod message;
 pub mod refusal;
