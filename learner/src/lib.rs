@@ -13,6 +13,7 @@
 //! * [`learner`]: the trait, training plans and reports
 //! * [`metrics`]: the usual depth scores
 //! * [`data`]: folder reader, seeded generator
+//! * [`descriptor`]: what a client says about its data so that it can be clustered
 //! * [`demo`]: settings for a short demonstration
 //! * [`toy`]: a pure-Rust model, so that everything runs without libtorch
 #![cfg_attr(
@@ -26,6 +27,7 @@
 
 pub mod data;
 pub mod demo;
+pub mod descriptor;
 pub mod device;
 pub mod error;
 pub mod layout;
@@ -40,6 +42,7 @@ pub mod weights;
 pub mod torch;
 
 pub use data::{DataError, DepthDataset, Frame};
+pub use descriptor::{Descriptor, DescriptorError};
 pub use device::{DeviceChoice, DeviceError};
 pub use error::LearnError;
 pub use layout::{Layout, LayoutError, TensorClass, TensorSpec};
