@@ -27,6 +27,7 @@ pub mod client;
 pub mod cluster;
 pub mod mask;
 pub mod message;
+pub mod privacy;
 pub mod refusal;
 pub mod server;
 pub mod update;
