@@ -40,6 +40,29 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// One process per state folder.
+#[derive(Debug)]
+struct Lock(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
+
+impl Lock {
+    fn take(folder: &Path) -> Result<Self, StoreError> {
+        let path = folder.join("lock");
+        let file = File::create(&path).map_err(|error| StoreError::new("open", &path, error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(fs::TryLockError::WouldBlock) => Err(StoreError::new(
+                "use",
+                folder,
+                std::io::Error::new(
+                    std::io::ErrorKind::ResourceBusy,
+                    "another process runs on this state folder",
+                ),
+            )),
+            Err(fs::TryLockError::Error(error)) => Err(StoreError::new("lock", &path, error)),
+        }
+    }
+}
+
 /// The little-endian bytes of a model.
 #[must_use]
 pub fn model_bytes(entries: &[f32]) -> Vec<u8> {

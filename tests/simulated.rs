@@ -152,7 +152,12 @@ struct Run {
 }
 
 /// Runs a federation over the simulator. `fault` may prepare the network.
-async fn run(federation: &Federation, seed: u64, fault: impl FnOnce(&SimNet, &[PeerId])) -> Run {
+async fn run(
+    federation: &Federation,
+    seed: u64,
+    mask_ms: u64,
+    fault: impl FnOnce(&SimNet, &[PeerId]),
+) -> Run {
     let net = SimNet::new(seed, SimConfig::default());
     let genesis = &federation.genesis;
     let peers: Vec<PeerId> = genesis
@@ -175,9 +180,10 @@ async fn run(federation: &Federation, seed: u64, fault: impl FnOnce(&SimNet, &[P
             deadlines: Deadlines {
                 advertise: 60_000,
                 share: 5_000,
-                mask: 5_000,
+                mask: mask_ms,
                 agree: 5_000,
                 unmask: 5_000,
+                reconnect: 500,
             },
         }),
         clusters: federation
@@ -243,6 +249,7 @@ async fn run(federation: &Federation, seed: u64, fault: impl FnOnce(&SimNet, &[P
             addr: "simulated".into(),
             give_up_after: Duration::from_secs(60),
             stall_upload_in_round: None,
+            crash_at_step: None,
         };
         let store = ClientStore::open(&federation.dir.path().join(format!("state-{seed}-{number}"))).unwrap();
         let rng = ChaCha20Rng::seed_from_u64(seed * 100 + u64::from(number));
@@ -315,7 +322,7 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
 #[tokio::test(start_paused = true)]
 async fn no_frame_holds_a_private_tensor_or_a_plain_update() {
     let federation = federation(2);
-    let run = run(&federation, 1, |_, _| ()).await;
+    let run = run(&federation, 1, 5_000, |_, _| ()).await;
     assert_eq!(survivors(&run), vec![(0..8).collect::<Vec<u32>>(); 2]);
     assert_eq!(audit(&federation), Overall::Verified);
     for (events, result) in &run.clients {
@@ -352,7 +359,7 @@ async fn no_frame_holds_a_private_tensor_or_a_plain_update() {
 async fn a_client_cut_off_in_mid_upload_is_dropped_and_comes_back() {
     let federation = federation(3);
     // Frames of client 3 in the first round: hello, keys, shares, masked, one chunk for each of its two clusters.
-    let run = run(&federation, 2, |net, peers| {
+    let run = run(&federation, 2, 5_000, |net, peers| {
         net.inject(Fault::CutAfterFrames {
             peer: peers[3],
             frames: 5,
@@ -363,4 +370,28 @@ async fn a_client_cut_off_in_mid_upload_is_dropped_and_comes_back() {
     let without: Vec<u32> = all.iter().copied().filter(|client| *client != 3).collect();
     assert_eq!(survivors(&run), [without, all.clone(), all]);
     assert_eq!(audit(&federation), Overall::Verified);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_cut_off_in_mid_upload_goes_on_where_it_was() {
+    let federation = federation(2);
+    // The network takes 5 s to notice; there is time to come back before the deadline.
+    let run = run(&federation, 3, 20_000, |net, peers| {
+        net.inject(Fault::CutAfterFrames {
+            peer: peers[3],
+            frames: 5,
+        });
+    })
+    .await;
+    assert_eq!(survivors(&run), vec![(0..8).collect::<Vec<u32>>(); 2]);
+    assert_eq!(audit(&federation), Overall::Verified);
+    let events = &run.clients[3].0;
+    let cut = |stamped: &Stamped<ClientEvent>| matches!(stamped.event, ClientEvent::Disconnected { .. });
+    assert!(events.iter().any(cut));
+    // One full upload a round, and nothing of it twice: a vector that arrived whole before the cut is not sent again.
+    let uploads = events
+        .iter()
+        .filter(|stamped| matches!(stamped.event, ClientEvent::Upload { round: 1, .. }))
+        .count();
+    assert_eq!(uploads, 2, "one chunk for each of its two clusters");
 }

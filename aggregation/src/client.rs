@@ -6,13 +6,16 @@
 
 mod advertise;
 mod agree;
+mod journal;
 mod mask;
 mod plan;
 mod share;
 mod unmask;
 
+pub use journal::JournalError;
+
 use crate::Now;
-use crate::message::{Refused, ToClient, ToServer, printable};
+use crate::message::{EntryBytes, Hello, Received, Refused, Standing, ToClient, ToServer, Waits, printable};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::VecDeque;
@@ -84,6 +87,28 @@ pub enum ClientOutput {
     },
     /// Keep this head on disk: the server's log must extend it from now on.
     Keep(Head),
+    /// Keep this masked vector on disk before going on. One per cluster; those of an earlier attempt may go.
+    Spool {
+        /// Round.
+        round: RoundId,
+        /// Attempt at it.
+        attempt: Attempt,
+        /// Cluster.
+        cluster: ClusterId,
+        /// The packed vector.
+        packed: Vec<u8>,
+    },
+    /// Replace the journal by these bytes and make them durable before going on: whatever is sent next depends on it.
+    Journal(Vec<u8>),
+    /// Send the chunks of the kept vectors ([`crate::message::Chunk::cut`]) that the server does not have.
+    Upload {
+        /// Round.
+        round: RoundId,
+        /// Attempt at it.
+        attempt: Attempt,
+        /// For each vector, ascending: the number of its first chunk to send.
+        from: Vec<(ClusterId, u32)>,
+    },
     /// The phase changed; for progress displays.
     Progress {
         /// What this client does now.
@@ -130,10 +155,14 @@ pub struct Client<R> {
     rng: R,
     head: Head,
     last: Option<(RoundId, Attempt)>,
+    /// The last attempt this client sent keys in. After a crash it takes no part in it unless its journal goes on.
+    spent: Option<(RoundId, Attempt)>,
     /// The last round this client answered an unmask request in. It answers none of that round again, in whatever
     /// attempt: the same updates summed over other survivors would tell single clients apart.
     revealed: Option<RoundId>,
     phase: Phase,
+    /// The journal holds more than what is over.
+    journalled: bool,
     outputs: VecDeque<ClientOutput>,
 }
 
@@ -159,6 +188,41 @@ impl Phase {
             Self::Revealed(_) => "waiting for the sums",
         }
     }
+
+    /// What of the server's this phase waits for; `None` where the client can go on with nothing.
+    fn waits(&self) -> Option<Waits> {
+        match self {
+            Self::Idle | Self::Training(_) => None,
+            Self::Advertised(_) => Some(Waits::Roster),
+            Self::Shared(_) => Some(Waits::Inbox),
+            Self::Uploaded(_) => Some(Waits::Proposal),
+            Self::Agreed(_) => Some(Waits::Agreement),
+            Self::Revealed(_) => Some(Waits::Sums),
+        }
+    }
+
+    /// The entry of the plan this phase belongs to.
+    fn plan_entry(&self) -> Option<&EntryBytes> {
+        Some(match self {
+            Self::Idle => return None,
+            Self::Training(phase) => &phase.scope.entry,
+            Self::Advertised(phase) => &phase.scope.entry,
+            Self::Shared(phase) => &phase.scope.entry,
+            Self::Uploaded(phase) => &phase.scope.entry,
+            Self::Agreed(phase) => &phase.scope.entry,
+            Self::Revealed(phase) => &phase.scope.entry,
+        })
+    }
+
+    /// What of this phase survives a crash.
+    fn stage(&self) -> Result<journal::Stage, Refusal> {
+        Ok(match self {
+            Self::Idle | Self::Training(_) | Self::Advertised(_) | Self::Shared(_) => journal::Stage::Out,
+            Self::Uploaded(phase) => journal::Stage::Uploaded(journal::Uploaded::of(phase)?),
+            Self::Agreed(phase) => journal::Stage::Agreed(journal::Agreed::of(phase)?),
+            Self::Revealed(phase) => journal::Stage::Revealed(journal::Revealed::of(phase)?),
+        })
+    }
 }
 
 impl<R: CryptoRng> Client<R> {
@@ -173,10 +237,64 @@ impl<R: CryptoRng> Client<R> {
             rng,
             head,
             last: None,
+            spent: None,
             revealed: None,
             phase: Phase::Idle,
+            journalled: false,
             outputs: VecDeque::new(),
         })
+    }
+
+    /// A client that goes on from its journal: it says again what it said, or is out of the attempt it was in.
+    ///
+    /// # Errors
+    /// [`RestoreError`]: a journal that cannot be read is no reason to start without one.
+    pub fn restore(
+        member: Arc<Membership>,
+        head: Head,
+        journal: &[u8],
+        rng: R,
+    ) -> Result<Self, RestoreError> {
+        let record = journal::Record::open(journal, &member)?;
+        let phase = match record.stage {
+            journal::Stage::Out => Phase::Idle,
+            journal::Stage::Uploaded(stage) => Phase::Uploaded(stage.restore(&member)?),
+            journal::Stage::Agreed(stage) => Phase::Agreed(stage.restore(&member)?),
+            journal::Stage::Revealed(stage) => Phase::Revealed(stage.restore(&member)?),
+        };
+        let mut client = Self::new(member, head, rng)?;
+        client.last = record.last;
+        client.spent = record.last;
+        client.revealed = record.revealed;
+        client.journalled = !matches!(phase, Phase::Idle);
+        client.phase = phase;
+        Ok(client)
+    }
+
+    /// A connection is up: says hello and, where the server may not have it, the last word again. What was still to be sent
+    /// on the connection before is dropped.
+    pub fn connected(&mut self) {
+        self.outputs
+            .retain(|output| !matches!(output, ClientOutput::Send(_) | ClientOutput::Upload { .. }));
+        let at = self
+            .phase
+            .waits()
+            .zip(self.last)
+            .map(|(waits, (round, attempt))| Standing {
+                round,
+                attempt,
+                waits,
+            });
+        self.send(ToServer::Hello(Hello { head: self.head, at }));
+        let again = match &self.phase {
+            // The server says first how much of an upload it has.
+            Phase::Idle | Phase::Training(_) | Phase::Uploaded(_) => return,
+            Phase::Advertised(phase) => ToServer::Keys(phase.keys.clone()),
+            Phase::Shared(phase) => ToServer::Shares(phase.dealing.clone()),
+            Phase::Agreed(phase) => ToServer::Agree(phase.entry.clone()),
+            Phase::Revealed(phase) => ToServer::Reveal(phase.entry.clone()),
+        };
+        self.send(again);
     }
 
     /// The last head this client accepted.
@@ -206,8 +324,20 @@ impl<R: CryptoRng> Client<R> {
         let member = Arc::clone(&self.member);
         let member = member.as_ref();
         let next = match (message, phase) {
+            // The plan it works on already: after a lost connection the server cannot know.
+            (ToClient::Plan(message), phase) if phase.plan_entry() == Some(&message.entry) => {
+                self.phase = phase;
+                return Ok(());
+            }
             // A new plan ends whatever was going on: secrets of the old round are dropped unused.
-            (ToClient::Plan(message), _) => self.accept_plan(member, &message).map(Phase::Training),
+            (ToClient::Plan(message), phase) => match self.accept_plan(member, &message) {
+                // An old one ends nothing.
+                Err(Refusal::WrongContext) => {
+                    self.phase = phase;
+                    return Err(Refusal::WrongContext);
+                }
+                next => next.map(Phase::Training),
+            },
             (ToClient::Roster(message), Phase::Advertised(phase)) => phase
                 .on_roster(member, &message, &mut self.rng)
                 .map(|(next, send)| {
@@ -216,25 +346,24 @@ impl<R: CryptoRng> Client<R> {
                 }),
             (ToClient::Inbox(message), Phase::Shared(phase)) => phase
                 .on_inbox(member, message, &mut self.rng)
-                .map(|(next, sends)| {
-                    for send in sends {
-                        self.send(send);
-                    }
-                    Phase::Uploaded(next)
-                }),
+                .and_then(|(next, vectors)| self.upload(next, vectors)),
             (ToClient::Proposal(message), Phase::Uploaded(phase)) => phase
                 .on_proposal(member, message, &mut self.rng)
-                .map(|(next, send)| {
+                .and_then(|(next, send)| {
                     self.keep(next.head());
+                    let next = Phase::Agreed(next);
+                    self.write(&next)?;
                     self.send(send);
-                    Phase::Agreed(next)
+                    Ok(next)
                 }),
             (ToClient::Agreement(message), Phase::Agreed(phase)) => phase
                 .on_agreement(member, &message, &mut self.rng)
-                .map(|(next, send)| {
+                .and_then(|(next, send)| {
                     self.revealed = self.last.map(|(round, _)| round);
+                    let next = Phase::Revealed(next);
+                    self.write(&next)?;
                     self.send(send);
-                    Phase::Revealed(next)
+                    Ok(next)
                 }),
             // A second request never gets a second answer, and does not cost the round's result either.
             (ToClient::Agreement(_), Phase::Revealed(phase)) => {
@@ -259,6 +388,12 @@ impl<R: CryptoRng> Client<R> {
                     phase
                 }
             }),
+            (ToClient::Continue(message), Phase::Uploaded(phase)) => {
+                if Some((message.round, message.attempt)) == self.last {
+                    self.go_on(&phase, &message.received);
+                }
+                Ok(Phase::Uploaded(phase))
+            }
             (ToClient::Refused(refused), phase) => {
                 if Some((refused.round, refused.attempt)) == self.last {
                     return Err(Refusal::Ended(refused.name()));
@@ -288,10 +423,13 @@ impl<R: CryptoRng> Client<R> {
                 let head = phase.head();
                 phase
                     .on_update(member.as_ref(), updates, weight, &mut self.rng)
-                    .map(|(next, send)| {
+                    .and_then(|(next, send)| {
                         self.keep(head);
+                        let next = Phase::Advertised(next);
+                        self.spent = self.last;
+                        self.write(&next)?;
                         self.send(send);
-                        Phase::Advertised(next)
+                        Ok(next)
                     })
             }
             _ => Err(Refusal::OutOfOrder {
@@ -305,6 +443,7 @@ impl<R: CryptoRng> Client<R> {
     /// Leaves the round, for instance because training failed. The server is told the reason's name.
     pub fn leave(&mut self, reason: &str) {
         self.phase = Phase::Idle;
+        self.forget();
         if let Some((round, attempt)) = self.last {
             self.send(ToServer::Refuse(Refused::named(round, attempt, reason)));
         }
@@ -335,6 +474,7 @@ impl<R: CryptoRng> Client<R> {
         match next {
             Ok(phase) => {
                 self.phase = phase;
+                self.forget();
                 self.outputs.push_back(ClientOutput::Progress {
                     doing: self.phase.doing(),
                 });
@@ -344,6 +484,63 @@ impl<R: CryptoRng> Client<R> {
                 self.leave(refusal.name());
                 Err(refusal)
             }
+        }
+    }
+
+    /// Writes down the vectors and then the step, and sends them.
+    fn upload(&mut self, next: mask::Uploaded, vectors: Vec<mask::Packed>) -> Result<Phase, Refusal> {
+        let (round, attempt) = (next.scope.plan.round, next.scope.plan.attempt);
+        for (cluster, packed) in vectors {
+            self.outputs.push_back(ClientOutput::Spool {
+                round,
+                attempt,
+                cluster,
+                packed,
+            });
+        }
+        let next = Phase::Uploaded(next);
+        self.write(&next)?;
+        if let Phase::Uploaded(phase) = &next {
+            self.go_on(phase, &[]);
+        }
+        Ok(next)
+    }
+
+    /// Sends what the server does not have of an upload.
+    fn go_on(&mut self, phase: &mask::Uploaded, received: &[Received]) {
+        for send in phase.sends() {
+            self.send(send);
+        }
+        let from = phase
+            .vectors
+            .iter()
+            .map(|cluster| {
+                let has = received.iter().find(|known| known.cluster == *cluster);
+                (*cluster, has.map_or(0, |known| known.chunks))
+            })
+            .collect();
+        self.outputs.push_back(ClientOutput::Upload {
+            round: phase.scope.plan.round,
+            attempt: phase.scope.plan.attempt,
+            from,
+        });
+    }
+
+    fn write(&mut self, phase: &Phase) -> Result<(), Refusal> {
+        let stage = phase.stage()?;
+        self.journalled = !matches!(stage, journal::Stage::Out);
+        let member = Arc::clone(&self.member);
+        let record = journal::Record::new(&member, self.spent, self.revealed, stage);
+        let bytes = record.seal(&member, &mut self.rng)?;
+        self.outputs.push_back(ClientOutput::Journal(bytes));
+        Ok(())
+    }
+
+    /// Once the round is over, the shares of others leave the disk.
+    fn forget(&mut self) {
+        if self.journalled && matches!(self.phase, Phase::Idle | Phase::Training(_)) {
+            // The record is a few dozen bytes then: it cannot be too long.
+            let _ = self.write(&Phase::Idle);
         }
     }
 
@@ -371,7 +568,19 @@ fn name(message: &ToClient) -> &'static str {
         ToClient::Published(_) => "published",
         ToClient::Aborted(_) => "aborted",
         ToClient::Refused(_) => "refused",
+        ToClient::Continue(_) => "continue",
     }
+}
+
+/// Why a client does not start from its journal.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// The journal.
+    #[error("the journal: {0}")]
+    Journal(#[from] JournalError),
+    /// The policy is below this client's floors.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
 }
 
 /// Refuses a set smaller than the threshold.

@@ -6,9 +6,9 @@
 use serde::{Deserialize, Serialize};
 use veilsum_attestation::Head;
 use veilsum_attestation::statement::{ClientSet, Entry};
-use veilsum_crypto::chunk::CHUNK_BYTES;
+use veilsum_crypto::chunk::{CHUNK_BYTES, Chunking};
 use veilsum_crypto::wire::{self, Wire};
-use veilsum_crypto::{Attempt, BoundedVec, ClientId, ClusterId, Digest, RoundId, WireError};
+use veilsum_crypto::{Attempt, BoundedVec, ClientId, ClusterId, Digest, RoundId, Signature, WireError};
 
 /// The bytes of one log entry.
 pub type EntryBytes = BoundedVec<u8, { Entry::MAX_LEN }>;
@@ -31,6 +31,8 @@ pub enum ToServer {
     Keys(EntryBytes),
     /// `shares` entry and the sealed boxes.
     Shares(Dealing),
+    /// `complaint` entry: a box that holds no good shares. Comes before `masked`.
+    Complaint(EntryBytes),
     /// `masked` entry; its chunks follow on the same channel.
     Masked(EntryBytes),
     /// A chunk of a masked vector.
@@ -62,6 +64,8 @@ pub enum ToClient {
     Aborted(EntryBytes),
     /// This client is out of the round, with the name of the reason.
     Refused(Refused),
+    /// The client came back in the middle of its upload: what the server has of it.
+    Continue(Continue),
 }
 
 /// See [`ToServer::Hello`].
@@ -69,6 +73,54 @@ pub enum ToClient {
 pub struct Hello {
     /// The last head the client accepted; the empty head for a newcomer.
     pub head: Head,
+    /// Where it stands in an attempt it can go on with.
+    pub at: Option<Standing>,
+}
+
+/// Where a client stands in an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// The round.
+    pub round: RoundId,
+    /// The attempt at it.
+    pub attempt: Attempt,
+    /// What it waits for.
+    pub waits: Waits,
+}
+
+/// The server's next message to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Waits {
+    /// It has sent `keys`.
+    Roster,
+    /// It has sent `shares`.
+    Inbox,
+    /// It has sent, or is sending, `masked`.
+    Proposal,
+    /// It has sent `agree`.
+    Agreement,
+    /// It has sent `reveal`.
+    Sums,
+}
+
+/// See [`ToClient::Continue`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Continue {
+    /// The round.
+    pub round: RoundId,
+    /// The attempt at it.
+    pub attempt: Attempt,
+    /// Chunks the server has of each of the client's vectors, from the first on; none of a vector that is not named.
+    pub received: BoundedVec<Received, 64>,
+}
+
+/// How much of one vector has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Received {
+    /// Which vector.
+    pub cluster: ClusterId,
+    /// Chunks of it, without a gap.
+    pub chunks: u32,
 }
 
 /// See [`ToServer::Shares`].
@@ -80,13 +132,24 @@ pub struct Dealing {
     pub boxes: BoundedVec<SealedBox, MAX_CLIENTS>,
 }
 
-/// A sealed box: for its holder on the way up, from its dealer on the way down.
+/// A sealed box on its way up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedBox {
-    /// The other end.
-    pub peer: ClientId,
+    /// Whom it is for.
+    pub receiver: ClientId,
     /// Ciphertext and tag.
     pub sealed: BoundedVec<u8, 4096>,
+}
+
+/// A sealed box on its way down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DealtBox {
+    /// Who sealed it.
+    pub dealer: ClientId,
+    /// Ciphertext and tag.
+    pub sealed: BoundedVec<u8, 4096>,
+    /// Proof that it is the one under the dealer's signature.
+    pub proof: BoundedVec<Digest, 16>,
 }
 
 /// See [`ToServer::Chunk`]. It names its attempt because chunks travel on a channel of their own: those of an attempt that
@@ -103,6 +166,29 @@ pub struct Chunk {
     pub index: u32,
     /// Packed entries.
     pub bytes: Vec<u8>,
+}
+
+impl Chunk {
+    /// Cuts a packed vector into its chunks, from number `first` on.
+    pub fn cut(
+        standing: (RoundId, Attempt),
+        cluster: ClusterId,
+        packed: &[u8],
+        chunking: Chunking,
+        first: u32,
+    ) -> impl Iterator<Item = Self> {
+        let size = chunking.bytes(0).unwrap_or(CHUNK_BYTES).max(1);
+        (0u32..)
+            .zip(packed.chunks(size))
+            .skip(first as usize)
+            .map(move |(index, bytes)| Self {
+                round: standing.0,
+                attempt: standing.1,
+                cluster,
+                index,
+                bytes: bytes.to_vec(),
+            })
+    }
 }
 
 /// See [`ToServer::Refuse`] and [`ToClient::Refused`].
@@ -166,7 +252,7 @@ pub struct Inbox {
     /// `shares` entries, in client order.
     pub shares: BoundedVec<EntryBytes, MAX_CLIENTS>,
     /// Boxes for this client, ascending by dealer.
-    pub boxes: BoundedVec<SealedBox, MAX_CLIENTS>,
+    pub boxes: BoundedVec<DealtBox, MAX_CLIENTS>,
 }
 
 /// See [`ToClient::Proposal`].
@@ -184,6 +270,8 @@ pub struct Proposal {
     pub inclusion: BoundedVec<Digest, 64>,
     /// Proof that the head extends the plan's head.
     pub consistency: BoundedVec<Digest, 64>,
+    /// The server's name to it: [`veilsum_attestation::statement::Agree::server`].
+    pub server: Signature,
 }
 
 /// See [`ToClient::Agreement`].
@@ -203,9 +291,10 @@ macro_rules! wire_kinds {
 }
 
 wire_kinds! {
-    Hello "hello" 40;
+    Hello "hello" 40 + 1 + 16;
     Dealing "dealing" Entry::MAX_LEN + 8 + 16 + MAX_CLIENTS * 256;
     Refused "refusal" 84;
+    Continue "continue" 12 + 8 + 64 * 6;
     PlanMessage "plan message" Entry::MAX_LEN + 16 + 64 * 32;
     Roster "roster" MESSAGE_CAP;
     Inbox "inbox" MESSAGE_CAP;
@@ -240,6 +329,8 @@ impl ToServer {
             Self::Agree(entry) => (6, Channel::Control, encode_entry(entry)?),
             Self::Reveal(entry) => (7, Channel::Control, encode_entry(entry)?),
             Self::Refuse(body) => (8, Channel::Control, wire::encode(body)?),
+            // On the bulk channel: it must come before the `masked` that follows it.
+            Self::Complaint(entry) => (9, Channel::Bulk, encode_entry(entry)?),
         })
     }
 
@@ -283,6 +374,7 @@ impl ToServer {
             6 => Self::Agree(decode_entry(body)?),
             7 => Self::Reveal(decode_entry(body)?),
             8 => Self::Refuse(wire::decode(body)?),
+            9 => Self::Complaint(decode_entry(body)?),
             kind => return Err(MessageError::UnknownKind(kind)),
         })
     }
@@ -303,6 +395,7 @@ impl ToClient {
             Self::Published(entry) => (38, encode_entry(entry)?),
             Self::Aborted(entry) => (39, encode_entry(entry)?),
             Self::Refused(body) => (40, wire::encode(body)?),
+            Self::Continue(body) => (41, wire::encode(body)?),
         };
         Ok((kind, Channel::Control, body))
     }
@@ -321,6 +414,7 @@ impl ToClient {
             38 => Self::Published(decode_entry(body)?),
             39 => Self::Aborted(decode_entry(body)?),
             40 => Self::Refused(wire::decode(body)?),
+            41 => Self::Continue(wire::decode(body)?),
             kind => return Err(MessageError::UnknownKind(kind)),
         })
     }
@@ -367,15 +461,23 @@ mod tests {
     #[test]
     fn every_message_round_trips() {
         let sealed = SealedBox {
-            peer: ClientId(3),
+            receiver: ClientId(3),
             sealed: BoundedVec::new(vec![1, 2]).unwrap(),
         };
         for message in [
-            ToServer::Hello(Hello { head: Head::empty() }),
+            ToServer::Hello(Hello {
+                head: Head::empty(),
+                at: Some(Standing {
+                    round: RoundId(7),
+                    attempt: Attempt(1),
+                    waits: Waits::Sums,
+                }),
+            }),
+            ToServer::Complaint(entry(b"c")),
             ToServer::Keys(entry(b"k")),
             ToServer::Shares(Dealing {
                 entry: entry(b"s"),
-                boxes: BoundedVec::new(vec![sealed.clone()]).unwrap(),
+                boxes: BoundedVec::new(vec![sealed]).unwrap(),
             }),
             ToServer::Masked(entry(b"m")),
             ToServer::Chunk(Chunk {
@@ -406,7 +508,21 @@ mod tests {
             }),
             ToClient::Inbox(Inbox {
                 shares: BoundedVec::default(),
-                boxes: BoundedVec::new(vec![sealed]).unwrap(),
+                boxes: BoundedVec::new(vec![DealtBox {
+                    dealer: ClientId(3),
+                    sealed: BoundedVec::new(vec![1, 2]).unwrap(),
+                    proof: BoundedVec::default(),
+                }])
+                .unwrap(),
+            }),
+            ToClient::Continue(Continue {
+                round: RoundId(7),
+                attempt: Attempt(1),
+                received: BoundedVec::new(vec![Received {
+                    cluster: ClusterId(2),
+                    chunks: 9,
+                }])
+                .unwrap(),
             }),
             ToClient::Agreement(Agreement {
                 agrees: BoundedVec::default(),

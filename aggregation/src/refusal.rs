@@ -2,7 +2,7 @@
 
 use crate::message::MessageError;
 use crate::update::UpdateError;
-use veilsum_attestation::statement::{ClientSet, StatementError};
+use veilsum_attestation::statement::{ClientSet, FalseComplaint, StatementError};
 use veilsum_crypto::{AgreeError, ClientId, ClusterId, ShareError, WireError};
 
 /// Why one party refuses another's message. Each says whose fault it is and what to do next.
@@ -75,6 +75,9 @@ pub enum Refusal {
         /// The dealer.
         dealer: ClientId,
     },
+    /// A complaint that convicts nobody but its maker.
+    #[error("the complaint about a dealer is false: {0}")]
+    BadComplaint(FalseComplaint),
     /// Fewer parties than the threshold.
     #[error("{have} {what} where the policy's threshold is {need}; nothing is sent")]
     TooFew {
@@ -149,6 +152,7 @@ impl Refusal {
             Self::BadRoster(_) => "BadRoster",
             Self::BadInbox(_) => "BadInbox",
             Self::BadShare { .. } => "BadShare",
+            Self::BadComplaint(_) => "BadComplaint",
             Self::TooFew { .. } => "TooFew",
             Self::SplitView(_) => "SplitView",
             Self::BothKinds => "BothKinds",

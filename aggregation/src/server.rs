@@ -12,7 +12,7 @@ mod unmask;
 
 use crate::Now;
 use crate::abort::Abort;
-use crate::message::{EntryBytes, PlanMessage, Refused, ToClient, ToServer};
+use crate::message::{EntryBytes, Hello, PlanMessage, Refused, ToClient, ToServer, Waits};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use veilsum_attestation::release::{PlanLeak, check_plan};
 use veilsum_attestation::statement::{
     Aborted, Agree, ClientSet, ClusterPlan, KeyBook, Keys, Masked, Party, Phase as PhaseName, Plan, Policy,
-    Signed, Statement, Sums,
+    Signed, Statement, Sums, leaf_hash,
 };
 use veilsum_attestation::{Head, Log, model_digest};
 use veilsum_crypto::{Attempt, BoundedVec, ClientId, ClusterId, Digest, Identity, RoundId, WireError};
@@ -52,6 +52,8 @@ pub struct Deadlines {
     pub agree: u64,
     /// Reveals.
     pub unmask: u64,
+    /// How long a client whose connection is gone may take to come back before it counts as dropped.
+    pub reconnect: u64,
 }
 
 /// One attempt at a round.
@@ -144,8 +146,14 @@ struct Core<R> {
     models: Vec<Arc<[f32]>>,
     /// Clients that may still answer in this round.
     present: BTreeSet<ClientId>,
+    /// Those of them whose connection is gone, with the time by which they must be back.
+    away: BTreeMap<ClientId, Now>,
+    /// Leaf hashes of what this attempt has logged: the same bytes again say nothing new.
+    said: BTreeSet<Digest>,
     heads: BTreeMap<ClientId, Head>,
     deadline: Now,
+    /// A reveal is in the log.
+    reveals: bool,
     outputs: VecDeque<ServerOutput>,
 }
 
@@ -196,7 +204,10 @@ impl<R: CryptoRng> Server<R> {
             plan,
             models,
             present,
+            away: BTreeMap::new(),
+            said: BTreeSet::new(),
             heads: request.present,
+            reveals: false,
             outputs: VecDeque::new(),
         };
         if let Err(abort) = core.send_plan() {
@@ -218,7 +229,8 @@ impl<R: CryptoRng> Server<R> {
     /// When [`Server::handle_deadline`] wants to be called; `None` once the round is over.
     #[must_use]
     pub fn poll_deadline(&self) -> Option<Now> {
-        (!self.is_over()).then_some(self.core.deadline)
+        let soonest = self.core.away.values().copied().min();
+        (!self.is_over()).then(|| soonest.map_or(self.core.deadline, |back| back.min(self.core.deadline)))
     }
 
     /// Whether the round is over.
@@ -240,6 +252,13 @@ impl<R: CryptoRng> Server<R> {
         }
     }
 
+    /// Whether a client has answered the unmask request. Clients that did answer nothing more of this round, in whatever
+    /// attempt.
+    #[must_use]
+    pub fn has_reveals(&self) -> bool {
+        self.core.reveals
+    }
+
     /// The log, and the last head each client is known to hold.
     #[must_use]
     pub fn into_parts(self) -> (Log, BTreeMap<ClientId, Head>) {
@@ -256,12 +275,10 @@ impl<R: CryptoRng> Server<R> {
         match message {
             // What belongs to an attempt that is over says nothing about this one.
             message if self.core.is_stale(&message, self.phase()) => return,
-            // The same bytes again say nothing new.
-            ToServer::Masked(entry) if self.core.log.entries().iter().any(|known| **known == *entry) => {
-                return;
-            }
+            // The same bytes again say nothing new: a client repeats its last word after a lost connection.
+            message if self.core.knows(&message) => return,
             ToServer::Refuse(reason) => {
-                self.core.present.remove(&from);
+                self.core.put_out(from);
                 self.phase.forget(from);
                 self.core
                     .outputs
@@ -286,7 +303,7 @@ impl<R: CryptoRng> Server<R> {
                 if let Err(refusal) = self.phase.accept(&mut self.core, from, message) {
                     // A second answer changes nothing; whatever else does not hold ends this client's part.
                     if !matches!(refusal, Refusal::AlreadyAnswered) {
-                        self.core.present.remove(&from);
+                        self.core.put_out(from);
                         self.phase.forget(from);
                     }
                     self.core.refuse(from, refusal);
@@ -296,30 +313,82 @@ impl<R: CryptoRng> Server<R> {
         self.advance(now);
     }
 
-    /// A client has connected, holding `head`. While keys are still collected it may join this round; otherwise it
-    /// waits for the next.
-    pub fn join(&mut self, client: ClientId, head: Head, now: Now) {
-        self.core.heads.insert(client, head);
-        let open = matches!(&self.phase, Phase::Advertise(phase) if !phase.holds(client));
-        if open && self.core.plan.invited().contains(&client) && self.core.present.insert(client) {
-            match self.core.plan_message(client) {
-                Ok(message) => self.core.send(client, ToClient::Plan(message)),
-                Err(abort) => self.abort(&abort),
+    /// A client has connected. One that stands in this attempt gets what it misses; a newcomer may join while keys are
+    /// still collected; anybody else waits for the next attempt.
+    pub fn join(&mut self, client: ClientId, hello: &Hello, now: Now) {
+        self.core.heads.insert(client, hello.head);
+        if self.is_over() || !self.core.plan.invited().contains(&client) {
+            return;
+        }
+        let here = (self.core.plan.round, self.core.plan.attempt);
+        let waits = hello
+            .at
+            .filter(|at| (at.round, at.attempt) == here)
+            .map(|at| at.waits);
+        let missing = match waits {
+            Some(waits) if self.core.present.contains(&client) => {
+                self.core.away.remove(&client);
+                self.phase.missing(&self.core, client, waits)
             }
-            self.advance(now);
+            None if matches!(&self.phase, Phase::Advertise(phase) if !phase.holds(client)) => {
+                self.core.away.remove(&client);
+                self.core.present.insert(client);
+                match self.core.plan_message(client) {
+                    Ok(message) => Ok(Some(ToClient::Plan(message))),
+                    Err(abort) => return self.abort(&abort),
+                }
+            }
+            // It forgot this attempt, or came back too late.
+            waits => {
+                self.core.put_out(client);
+                self.phase.forget(client);
+                if waits.is_some() {
+                    Err(Refusal::Late)
+                } else {
+                    Ok(None)
+                }
+            }
+        };
+        match missing {
+            Ok(Some(message)) => self.core.send(client, message),
+            Ok(None) => {}
+            Err(refusal) => {
+                self.core.put_out(client);
+                self.phase.forget(client);
+                self.core.refuse(client, refusal);
+            }
         }
+        self.advance(now);
     }
 
-    /// A client's connection is gone. Until the round is over it counts as dropped.
+    /// A client's connection is gone. Unless it is back within [`Deadlines::reconnect`] it counts as dropped.
     pub fn gone(&mut self, client: ClientId, now: Now) {
-        if self.core.present.remove(&client) {
-            self.phase.forget(client);
-            self.advance(now);
+        if self.core.present.contains(&client) {
+            let back = now.plus(self.core.setup.deadlines.reconnect);
+            self.core.away.entry(client).or_insert(back);
+            self.handle_deadline(now);
         }
     }
 
-    /// Ends the current phase if its time is up.
+    /// Ends the current phase if its time is up, and the wait for clients that are away.
     pub fn handle_deadline(&mut self, now: Now) {
+        if self.is_over() {
+            return;
+        }
+        let lost: Vec<ClientId> = self
+            .core
+            .away
+            .iter()
+            .filter(|(_, back)| **back <= now)
+            .map(|(client, _)| *client)
+            .collect();
+        for client in &lost {
+            self.core.put_out(*client);
+            self.phase.forget(*client);
+        }
+        if !lost.is_empty() {
+            self.advance(now);
+        }
         if !self.is_over() && now >= self.core.deadline {
             self.step(now);
             self.advance(now);
@@ -388,6 +457,7 @@ impl Phase {
             (_, ToServer::Hello(_)) | (Self::Over, ToServer::Reveal(_)) => Ok(()),
             (Self::Advertise(phase), ToServer::Keys(entry)) => phase.accept(core, from, &entry),
             (Self::Share(phase), ToServer::Shares(dealing)) => phase.accept(core, from, dealing),
+            (Self::Collect(phase), ToServer::Complaint(entry)) => phase.accept_complaint(core, from, &entry),
             (Self::Collect(phase), ToServer::Masked(entry)) => phase.accept_masked(core, from, &entry),
             (Self::Collect(phase), ToServer::Chunk(chunk)) => phase.accept_chunk(core, from, chunk),
             (Self::Agree(phase), ToServer::Agree(entry)) => phase.accept(core, from, &entry),
@@ -397,6 +467,30 @@ impl Phase {
                 waiting: "in another phase",
             }),
         }
+    }
+
+    /// What a client that is back misses, by what it waits for.
+    fn missing<R: CryptoRng>(
+        &self,
+        core: &Core<R>,
+        client: ClientId,
+        waits: Waits,
+    ) -> Result<Option<ToClient>, Refusal> {
+        let message = match (self, waits) {
+            (Self::Share(phase), Waits::Roster) => Some(ToClient::Roster(phase.roster_message())),
+            (Self::Collect(phase), Waits::Inbox) => Some(ToClient::Inbox(phase.inbox(client)?)),
+            (Self::Collect(phase), Waits::Proposal) => phase.received(core, client).map(ToClient::Continue),
+            (Self::Agree(phase), Waits::Proposal) => Some(ToClient::Proposal(phase.proposal(client)?)),
+            (Self::Unmask(phase), Waits::Agreement) => Some(ToClient::Agreement(phase.agreement())),
+            // The server waits for this client's word, which the client repeats.
+            (Self::Advertise(_), Waits::Roster)
+            | (Self::Share(_), Waits::Inbox)
+            | (Self::Agree(_), Waits::Agreement)
+            | (Self::Unmask(_), Waits::Sums) => None,
+            // The client's last word never came and the phase it was for is over.
+            _ => return Err(Refusal::Late),
+        };
+        Ok(message)
     }
 
     /// Throws away what a client that is out has half delivered.
@@ -443,6 +537,32 @@ impl<R: CryptoRng> Core<R> {
         Ok(())
     }
 
+    /// Whether a statement is in this attempt's log already.
+    fn knows(&self, message: &ToServer) -> bool {
+        let entry = match message {
+            ToServer::Keys(entry)
+            | ToServer::Complaint(entry)
+            | ToServer::Masked(entry)
+            | ToServer::Agree(entry)
+            | ToServer::Reveal(entry) => entry,
+            ToServer::Shares(dealing) => &dealing.entry,
+            ToServer::Hello(_) | ToServer::Chunk(_) | ToServer::Refuse(_) => return false,
+        };
+        self.said.contains(&leaf_hash(entry))
+    }
+
+    /// A client takes no further part in this attempt.
+    fn put_out(&mut self, client: ClientId) {
+        self.present.remove(&client);
+        self.away.remove(&client);
+    }
+
+    /// Only these go on; whoever is away stays awaited if it is among them.
+    fn keep_present(&mut self, keep: impl Fn(&ClientId) -> bool) {
+        self.present.retain(&keep);
+        self.away.retain(|client, _| keep(client));
+    }
+
     fn threshold(&self) -> usize {
         self.setup.policy.threshold as usize
     }
@@ -471,6 +591,7 @@ impl<R: CryptoRng> Core<R> {
     }
 
     fn record_bytes(&mut self, entry: &[u8]) {
+        self.said.insert(leaf_hash(entry));
         self.log.append(entry.to_vec());
         self.outputs.push_back(ServerOutput::Record(entry.to_vec()));
     }
@@ -532,7 +653,7 @@ impl<R: CryptoRng> Core<R> {
             round: self.plan.round,
             attempt: self.plan.attempt,
             client,
-            digest: veilsum_attestation::statement::leaf_hash(entry),
+            digest: leaf_hash(entry),
         };
         if let Ok(signed) = self.sign(body) {
             let _ = self.record(&signed);
@@ -640,7 +761,7 @@ fn of_phase(message: &ToServer) -> Option<PhaseName> {
         ToServer::Hello(_) | ToServer::Refuse(_) => None,
         ToServer::Keys(_) => Some(PhaseName::Advertise),
         ToServer::Shares(_) => Some(PhaseName::Share),
-        ToServer::Masked(_) | ToServer::Chunk(_) => Some(PhaseName::Mask),
+        ToServer::Complaint(_) | ToServer::Masked(_) | ToServer::Chunk(_) => Some(PhaseName::Mask),
         ToServer::Agree(_) => Some(PhaseName::Agree),
         ToServer::Reveal(_) => Some(PhaseName::Unmask),
     }
@@ -651,6 +772,7 @@ fn kind(message: &ToServer) -> &'static str {
         ToServer::Hello(_) => "hello",
         ToServer::Keys(_) => "keys",
         ToServer::Shares(_) => "shares",
+        ToServer::Complaint(_) => "complaint",
         ToServer::Masked(_) => "masked",
         ToServer::Chunk(_) => "chunk",
         ToServer::Agree(_) => "agree",

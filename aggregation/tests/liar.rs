@@ -17,6 +17,7 @@ use std::rc::Rc;
 use veilsum_aggregation::message::*;
 use veilsum_aggregation::*;
 use veilsum_attestation::Head;
+use veilsum_attestation::dealing::BoxTree;
 use veilsum_attestation::statement::*;
 use veilsum_crypto::testing::rng;
 use veilsum_crypto::*;
@@ -268,8 +269,8 @@ fn a_substituted_key_does_not_verify() {
 }
 
 #[test]
-fn a_share_that_is_not_the_dealers_names_the_dealer() {
-    let (said, reveals, world) = run_with(|_, message| match message {
+fn a_box_changed_on_the_way_is_the_servers_fault() {
+    let (said, reveals, _) = run_with(|_, message| match message {
         ToClient::Inbox(inbox) => {
             let mut boxes = inbox.boxes.to_vec();
             let mut sealed = boxes[0].sealed.to_vec();
@@ -282,15 +283,163 @@ fn a_share_that_is_not_the_dealers_names_the_dealer() {
         }
         other => other,
     });
-    assert_eq!((said, reveals), (vec!["BadShare"], 0));
-    for (client, refusal) in &world.client_errors {
-        let first = if client.0 == 0 { 1 } else { 0 };
-        assert_eq!(
-            *refusal,
-            Refusal::BadShare {
-                dealer: ClientId(first)
+    assert_eq!((said, reveals), (vec!["BadInbox"], 0));
+}
+
+/// A world in which client 2 deals boxes that do not open to some receivers, under its own good signature.
+fn with_bad_dealer(spoilt: &'static [u32], seed: u64) -> World {
+    let federation = Federation::new(setup());
+    let mut world = world(seed);
+    let honest = Rc::new(RefCell::new(None));
+    let keep = Rc::clone(&honest);
+    let sent = Rc::new(RefCell::new(None));
+    let forged = Rc::clone(&sent);
+    world.up_hand = Some(Box::new(move |from, message| match message {
+        ToServer::Shares(dealing) if from == ClientId(2) => {
+            *keep.borrow_mut() = Some(dealing.entry.clone());
+            let mut boxes = dealing.boxes.to_vec();
+            for sealed in &mut boxes {
+                if spoilt.contains(&sealed.receiver.0) {
+                    let mut bytes = sealed.sealed.to_vec();
+                    bytes[3] ^= 1;
+                    sealed.sealed = BoundedVec::new(bytes).unwrap();
+                }
             }
+            let tree = BoxTree::of(boxes.iter().map(|sealed| &*sealed.sealed));
+            let shares = Shares {
+                boxes: tree.root(),
+                ..body(&dealing.entry)
+            };
+            let entry = by_client(&federation, 2, shares);
+            *forged.borrow_mut() = Some(entry.clone());
+            ToServer::Shares(Dealing {
+                entry,
+                boxes: BoundedVec::new(boxes).unwrap(),
+            })
+        }
+        other => other,
+    }));
+    // The dishonest client knows what it did; the machine that plays it is shown what it believes it sent.
+    world.down_hand = Some(Box::new(move |to, message| match message {
+        ToClient::Inbox(inbox) if to == ClientId(2) => {
+            let shares = inbox
+                .shares
+                .iter()
+                .map(|entry| {
+                    if Some(entry) == sent.borrow().as_ref() {
+                        honest.borrow().clone().unwrap()
+                    } else {
+                        entry.clone()
+                    }
+                })
+                .collect();
+            ToClient::Inbox(Inbox {
+                shares: BoundedVec::new(shares).unwrap(),
+                ..inbox
+            })
+        }
+        other => other,
+    }));
+    world
+}
+
+fn complaints(world: &mut World) -> Vec<(Party, ClientId)> {
+    let log = world.log();
+    log.entries()
+        .iter()
+        .map(|entry| wire::decode::<Entry>(entry).unwrap())
+        .filter(|entry| entry.kind == Kind::Complaint)
+        .map(|entry| {
+            let complaint: Complaint = wire::decode(&entry.body).unwrap();
+            (entry.signer, complaint.dealer)
+        })
+        .collect()
+}
+
+#[test]
+fn a_box_that_does_not_open_puts_its_dealer_out_and_the_round_goes_on() {
+    for (spoilt, seed) in [(&[5][..], 3), (&[0, 5], 3), (&[5], 4), (&[0, 5], 5), (&[0, 7], 6)] {
+        let mut world = with_bad_dealer(spoilt, seed);
+        let log = world.genesis_log();
+        world.start(log, 1).unwrap();
+        world.run();
+        world.assert_exact();
+        assert!(
+            world
+                .refusals
+                .contains(&(ClientId(2), Refusal::BadShare { dealer: ClientId(2) })),
+            "{:?}",
+            world.refusals
         );
+        let survivors = &world.outcome.as_ref().unwrap().survivors;
+        let counted = world.stored.contains_key(&(ClientId(2), ClusterId(0)));
+        assert_eq!(
+            survivors.contains(&ClientId(2)),
+            counted,
+            "out unless it was counted before"
+        );
+        assert!(
+            (0..8)
+                .filter(|client| *client != 2)
+                .all(|client| survivors.contains(&ClientId(client))),
+            "nobody else is put out"
+        );
+        let mut said = complaints(&mut world);
+        said.sort_unstable();
+        let want: Vec<_> = spoilt
+            .iter()
+            .map(|client| (Party::Client(ClientId(*client)), ClientId(2)))
+            .collect();
+        assert_eq!(said, want);
+    }
+}
+
+#[test]
+fn a_dealer_that_leaves_fewer_than_t_good_shares_ends_the_attempt_before_anything_is_revealed() {
+    let mut world = with_bad_dealer(&[0, 4, 5, 7], 3);
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    assert_eq!(world.aborted, Some(Abort::BadDealer { client: ClientId(2) }));
+    assert_eq!(reveals(&mut world), 0);
+}
+
+#[test]
+fn a_false_complaint_puts_its_maker_out() {
+    // Client 5 complains about client 1, whose box is good: once with the right opening, once with a made-up one.
+    for forged in [false, true] {
+        let federation = Federation::new(setup());
+        let mut world = with_bad_dealer(&[5], 3);
+        let mut inner = world.up_hand.take().unwrap();
+        world.up_hand = Some(Box::new(move |from, message| match inner(from, message) {
+            ToServer::Complaint(entry) => {
+                let honest: Complaint = body(&entry);
+                let complaint = Complaint {
+                    dealer: if forged { honest.dealer } else { ClientId(1) },
+                    sealed: if forged {
+                        BoundedVec::new(vec![1; honest.sealed.len()]).unwrap()
+                    } else {
+                        honest.sealed.clone()
+                    },
+                    ..honest
+                };
+                ToServer::Complaint(by_client(&federation, 5, complaint))
+            }
+            other => other,
+        }));
+        let log = world.genesis_log();
+        world.start(log, 1).unwrap();
+        world.run();
+        world.assert_exact();
+        assert!(
+            world
+                .refusals
+                .iter()
+                .any(|(client, refusal)| (*client, refusal.name()) == (ClientId(5), "BadComplaint")),
+            "{:?}",
+            world.refusals
+        );
+        assert_eq!(complaints(&mut world), []);
     }
 }
 
@@ -308,7 +457,7 @@ fn a_client_told_of_fewer_dealers_refuses_the_survivors() {
             let boxes = inbox
                 .boxes
                 .iter()
-                .filter(|sealed| sealed.peer != ClientId(0))
+                .filter(|sealed| sealed.dealer != ClientId(0))
                 .cloned()
                 .collect();
             ToClient::Inbox(Inbox {
@@ -596,7 +745,7 @@ fn a_second_attempt_at_a_round_that_was_answered_is_refused() {
         attempt: Attempt(1),
         ..world.request(1, 1)
     };
-    let server = Server::start(world.federation.server_setup(), log, request, world.now, rng(4));
+    let server = Server::start(world.federation.server_setup(0), log, request, world.now, rng(4));
     world.server = Some(server.map_err(|(abort, _)| abort).unwrap());
     world.drain_server();
     world.run();

@@ -13,6 +13,7 @@
 //! | `roster` | one signed statement per client and kind, about this plan and roster, with fresh keys? |
 //! | `phases` | `U1 ⊇ U2 ⊇ U3 ⊇ U4`, in order, at least t at each step? |
 //! | `agreement` | did t survivors sign one survivor set, head and release? |
+//! | `complaint` | does every complaint convict its dealer? |
 //! | `reveal` | were exactly the agreed shares opened, each as dealt, and do they give the committed secrets? |
 //! | `ending` | did the attempt end as its statements say? |
 //! | `sum`, `unmask` | are the vectors the committed ones, and the sums theirs bit for bit? |
@@ -22,6 +23,7 @@
 //! Memory: the entries, and O(d) per cluster. Vectors are read once, chunk by chunk.
 
 mod agreement;
+mod complaint;
 mod disclosure;
 mod ending;
 mod enrolment;
@@ -156,8 +158,9 @@ impl Auditor {
             phases::check(scene, &mut report);
             let agreed = agreement::check(scene, &log.tree, &mut report);
             disclosure::check(scene, agreed.as_ref(), &mut report);
-            let opening = reveal::check(scene, agreed.as_ref(), &mut report);
-            ending::check(scene, &opening, &mut report);
+            let complaints = complaint::check(scene, &mut report);
+            let opening = reveal::check(scene, agreed.as_ref(), &complaints, &mut report);
+            ending::check(scene, &opening, &complaints, &mut report);
             let end = scenes
                 .get(number + 1)
                 .map_or(log.tree.size(), |next| next.attempt.plan.index);

@@ -2,11 +2,13 @@
 //!
 //! [`statement`] is the vocabulary: the signed bodies the parties exchange *are* the records. [`log`] keeps them in order
 //! under a Merkle tree ([`merkle`]), a [`checkpoint`] signs its head as a C2SP [`note`], [`disclosure`] decides which
-//! overlapping sums may be opened, [`bundle`] is what an auditor is handed and [`audit`] replays it to a verdict.
+//! overlapping sums may be opened, [`dealing`] is what a sealed box of shares
+//! holds, [`bundle`] is what an auditor is handed and [`audit`] replays it to a verdict.
 
 pub mod audit;
 pub mod bundle;
 pub mod checkpoint;
+pub mod dealing;
 pub mod disclosure;
 pub mod log;
 pub mod merkle;

@@ -6,6 +6,7 @@
 
 mod aborted;
 mod agree;
+mod complaint;
 mod enrol;
 mod keys;
 mod masked;
@@ -18,6 +19,7 @@ mod sums;
 
 pub use aborted::{Aborted, Late, Phase};
 pub use agree::Agree;
+pub use complaint::{Complaint, FalseComplaint};
 pub use enrol::Member;
 pub use keys::{Commitment, Keys, roster_digest};
 pub use masked::{Masked, VectorRoot};
@@ -61,6 +63,7 @@ pub enum Kind {
     Sums,
     Late,
     Aborted,
+    Complaint,
 }
 
 impl Kind {
@@ -79,6 +82,7 @@ impl Kind {
             Self::Sums => "sums",
             Self::Late => "late",
             Self::Aborted => "aborted",
+            Self::Complaint => "complaint",
         }
     }
 
@@ -96,6 +100,7 @@ impl Kind {
             Self::Sums => Label::new("statement/sums"),
             Self::Late => Label::new("statement/late"),
             Self::Aborted => Label::new("statement/aborted"),
+            Self::Complaint => Label::new("statement/complaint"),
         }
     }
 }

@@ -169,15 +169,30 @@ mod tests {
             assert_eq!(bent.seal_key(&ends, &ctx).err(), Some(AgreeError::BadOpening));
         }
         let others = [
-            BoxEnds { dealer: ClientId(5), ..ends },
-            BoxEnds { receiver: ClientId(3), ..ends },
-            BoxEnds { dealer_key: receiver.public(), ..ends },
-            BoxEnds { receiver_key: dealer.public(), ..ends },
+            BoxEnds {
+                dealer: ClientId(5),
+                ..ends
+            },
+            BoxEnds {
+                receiver: ClientId(3),
+                ..ends
+            },
+            BoxEnds {
+                dealer_key: receiver.public(),
+                ..ends
+            },
+            BoxEnds {
+                receiver_key: dealer.public(),
+                ..ends
+            },
         ];
         for other in others {
             assert_eq!(opening.seal_key(&other, &ctx).err(), Some(AgreeError::BadOpening));
         }
-        assert_eq!(opening.seal_key(&ends, &context(1)).err(), Some(AgreeError::BadOpening));
+        assert_eq!(
+            opening.seal_key(&ends, &context(1)).err(),
+            Some(AgreeError::BadOpening)
+        );
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub(super) struct JoinArgs {
     /// Stop in the middle of the upload of this round, for demonstrations of a dropout.
     #[arg(long, hide = true)]
     stall_upload_in_round: Option<u64>,
+    /// Die at this step, for tests of crashes.
+    #[arg(long, hide = true)]
+    crash_at_step: Option<u64>,
 }
 
 pub(super) fn run(args: &JoinArgs) -> Result<Exit, Failure> {
@@ -116,6 +119,7 @@ fn join_all(args: &JoinArgs, sink: &mut dyn Sink<ClientEvent>) -> Result<Exit, F
         addr: settings.server.to_string(),
         give_up_after: Duration::from_secs(settings.give_up_after_s),
         stall_upload_in_round: args.stall_upload_in_round,
+        crash_at_step: args.crash_at_step,
         member,
     };
     let work = Work::new(learner, settings.training.clone(), scores);
@@ -139,7 +143,7 @@ fn join_failure(error: JoinError) -> Failure {
     let exit = match &error {
         JoinError::Transport(_) | JoinError::Refusal(_) => Exit::Refused,
         JoinError::ServerLost { .. } => Exit::TryAgain,
-        JoinError::Store(_) | JoinError::Work(_) => Exit::Config,
+        JoinError::Store(_) | JoinError::Work(_) | JoinError::Restore(_) => Exit::Config,
         _ => Exit::Bug,
     };
     Failure::new(exit, error)

@@ -63,6 +63,13 @@ pub struct DeadlineConfig {
     pub agree_s: u64,
     /// Reveals.
     pub unmask_s: u64,
+    /// How long a client whose connection is gone may take to come back before it counts as dropped.
+    #[serde(default = "reconnect_s")]
+    pub reconnect_s: u64,
+}
+
+fn reconnect_s() -> u64 {
+    2
 }
 
 impl DeadlineConfig {
@@ -76,6 +83,7 @@ impl DeadlineConfig {
             mask: ms(self.mask_s),
             agree: ms(self.agree_s),
             unmask: ms(self.unmask_s),
+            reconnect: ms(self.reconnect_s),
         }
     }
 }

@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use veilsum_aggregation::client::Membership;
-use veilsum_aggregation::message::Hello;
+use veilsum_aggregation::client::{Membership, RestoreError};
+use veilsum_aggregation::message::Chunk;
 use veilsum_aggregation::{Client, ClientOutput, Refusal, ToClient, ToServer};
-use veilsum_crypto::{ClusterId, Digest, RoundId};
+use veilsum_crypto::chunk::Chunking;
+use veilsum_crypto::{Attempt, ClusterId, Digest, RoundId};
 use veilsum_transport::{Connector, FrameReceiver, FrameSender, Link, LinkStats, Meter, TransportError};
 use work::{Job, JobResult, Trained};
 
@@ -30,6 +31,8 @@ pub struct JoinPlan {
     pub give_up_after: Duration,
     /// Stop in the middle of this round's upload, for demos and tests of dropouts.
     pub stall_upload_in_round: Option<u64>,
+    /// Die at this step, for tests of what a crash leaves behind. A step is anything kept or sent.
+    pub crash_at_step: Option<u64>,
 }
 
 /// Takes part until the policy's rounds are over.
@@ -44,7 +47,11 @@ pub async fn join<C: Connector>(
     sink: &mut dyn Sink<ClientEvent>,
     rng: ChaCha20Rng,
 ) -> Result<(), JoinError> {
-    let machine = Client::new(Arc::clone(&plan.member), store.head()?, rng)?;
+    let member = Arc::clone(&plan.member);
+    let machine = match store.journal()? {
+        Some(journal) => Client::restore(member, store.head()?, &journal, rng)?,
+        None => Client::new(member, store.head()?, rng)?,
+    };
     let mut driver = Driver {
         clock: Clock::start(),
         machine,
@@ -62,6 +69,7 @@ pub async fn join<C: Connector>(
         over: RoundId(0),
         base: LinkStats::default(),
         generation: 0,
+        steps: 0,
     };
     driver.run(connector).await
 }
@@ -90,6 +98,8 @@ struct Driver<'a> {
     base: LinkStats,
     /// Counts rounds begun and ended: work begun for one is never sent in another.
     generation: u64,
+    /// Things kept or sent so far.
+    steps: u64,
 }
 
 /// How a connection ended.
@@ -118,7 +128,6 @@ impl Driver<'_> {
                 Err(error) if !error.retry() => return Err(JoinError::Transport(error)),
                 Err(error) => Ended::Lost(error),
             };
-            self.drop_round();
             let reason = match ended {
                 Ended::InOrder if self.over.0.max(self.round.0) >= self.plan.member.policy.rounds => {
                     self.finish_work().await?;
@@ -148,12 +157,7 @@ impl Driver<'_> {
         let meter = link.meter();
         let (mut sender, mut receiver) = link.split();
         self.base = meter.stats();
-        let hello = ToServer::Hello(Hello {
-            head: self.machine.head(),
-        });
-        if let Err(error) = sender.send(frame(hello.encode()?)).await {
-            return Ok(Ended::Lost(error));
-        }
+        self.machine.connected();
         loop {
             if let Err(ended) = self.outputs(&mut sender, &meter).await? {
                 return Ok(ended);
@@ -176,42 +180,34 @@ impl Driver<'_> {
         }
     }
 
-    /// Does what the machine asks for.
+    /// Does what the machine asks for, in its order: what must be kept is on disk before what follows is sent. When the
+    /// connection is lost on the way, what is left is kept and nothing more is sent.
     async fn outputs<S: FrameSender>(
         &mut self,
         sender: &mut S,
         meter: &Meter,
     ) -> Result<Result<(), Ended>, JoinError> {
-        let outputs: Vec<ClientOutput> = std::iter::from_fn(|| self.machine.poll_output()).collect();
-        let total: u64 = outputs.iter().map(chunk_bytes).sum();
-        let mut sent = 0;
-        for output in outputs {
-            let bytes = chunk_bytes(&output);
+        let mut lost = None;
+        while let Some(output) = self.machine.poll_output() {
+            self.step();
             match output {
                 ClientOutput::Send(message) => {
-                    if bytes > 0
-                        && self.plan.stall_upload_in_round == Some(self.round.0)
-                        && (sent + bytes) * 2 > total
-                    {
-                        self.emit(&ClientEvent::Stalled {
-                            round: self.round.0,
-                            sent_bytes: sent,
-                            total_bytes: total,
-                        })?;
-                        std::future::pending::<()>().await;
-                    }
-                    if let Err(error) = sender.send(frame(message.encode()?)).await {
-                        return Ok(Err(Ended::Lost(error)));
-                    }
-                    if bytes > 0 {
-                        sent += bytes;
-                        self.emit(&ClientEvent::Upload {
-                            round: self.round.0,
-                            sent_bytes: sent,
-                            total_bytes: total,
-                        })?;
+                    if lost.is_none() {
+                        lost = sender.send(frame(message.encode()?)).await.err();
                     }
                 }
+                ClientOutput::Upload { round, attempt, from } => {
+                    if lost.is_none() {
+                        lost = self.upload(sender, (round, attempt), &from).await?;
+                    }
+                }
+                ClientOutput::Spool {
+                    round,
+                    attempt,
+                    cluster,
+                    packed,
+                } => self.store.keep_upload(round, attempt, cluster, &packed)?,
+                ClientOutput::Journal(journal) => self.store.write_journal(&journal)?,
                 ClientOutput::Train { round, clusters } => {
                     self.round = round;
                     self.generation += 1;
@@ -230,6 +226,7 @@ impl Driver<'_> {
                     withheld,
                 } => {
                     self.over = round;
+                    self.store.forget_uploads()?;
                     let stats = meter.stats();
                     self.emit(&ClientEvent::RoundDone {
                         round: round.0,
@@ -249,7 +246,67 @@ impl Driver<'_> {
                 ClientOutput::Ended { round, reason } => self.round_ended(round, reason)?,
             }
         }
-        Ok(Ok(()))
+        Ok(match lost {
+            Some(error) => Err(Ended::Lost(error)),
+            None => Ok(()),
+        })
+    }
+
+    /// Sends the chunks of the kept vectors that the server does not have.
+    async fn upload<S: FrameSender>(
+        &mut self,
+        sender: &mut S,
+        (round, attempt): (RoundId, Attempt),
+        from: &[(ClusterId, u32)],
+    ) -> Result<Option<TransportError>, JoinError> {
+        let rule = self.plan.member.policy.update;
+        let entries = usize::try_from(rule.entries)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1);
+        let chunking = Chunking::new(rule.modulus, entries);
+        let before = |first: u32| -> u64 {
+            (0..first as usize)
+                .filter_map(|index| chunking.bytes(index))
+                .map(|bytes| bytes as u64)
+                .sum()
+        };
+        let each = chunking.total_bytes().unwrap_or_default() as u64;
+        let total_bytes = each.saturating_mul(from.len() as u64);
+        let mut sent_bytes: u64 = from.iter().map(|(_, first)| before(*first)).sum();
+        for (cluster, first) in from {
+            let packed = self.store.upload(round, attempt, *cluster)?;
+            for chunk in Chunk::cut((round, attempt), *cluster, &packed, chunking, *first) {
+                let bytes = chunk.bytes.len() as u64;
+                if self.plan.stall_upload_in_round == Some(round.0) && (sent_bytes + bytes) * 2 > total_bytes
+                {
+                    self.emit(&ClientEvent::Stalled {
+                        round: round.0,
+                        sent_bytes,
+                        total_bytes,
+                    })?;
+                    std::future::pending::<()>().await;
+                }
+                self.step();
+                if let Err(error) = sender.send(frame(ToServer::Chunk(chunk).encode()?)).await {
+                    return Ok(Some(error));
+                }
+                sent_bytes += bytes;
+                self.emit(&ClientEvent::Upload {
+                    round: round.0,
+                    sent_bytes,
+                    total_bytes,
+                })?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Counts steps, and dies at the one it was told to: for tests of what a crash leaves behind.
+    fn step(&mut self) {
+        self.steps += 1;
+        if self.plan.crash_at_step == Some(self.steps) {
+            std::process::abort();
+        }
     }
 
     fn received(&mut self, frame: &veilsum_transport::Frame) -> Result<(), JoinError> {
@@ -273,6 +330,7 @@ impl Driver<'_> {
 
     fn round_ended(&mut self, round: RoundId, reason: String) -> Result<(), JoinError> {
         self.over = self.over.max(round);
+        self.store.forget_uploads()?;
         self.generation += 1;
         self.wanted = None;
         self.queue.retain(|job| matches!(job, Job::Score { .. }));
@@ -418,15 +476,6 @@ impl Driver<'_> {
         }
     }
 
-    /// The connection is gone, and with it this client's part in the round.
-    fn drop_round(&mut self) {
-        self.generation += 1;
-        self.wanted = None;
-        self.queue.retain(|job| matches!(job, Job::Score { .. }));
-        self.machine.leave("Disconnected");
-        while self.machine.poll_output().is_some() {}
-    }
-
     /// Lets the learner score what is left.
     async fn finish_work(&mut self) -> Result<(), JoinError> {
         loop {
@@ -460,13 +509,6 @@ async fn next_result(
     }
 }
 
-fn chunk_bytes(output: &ClientOutput) -> u64 {
-    match output {
-        ClientOutput::Send(ToServer::Chunk(chunk)) => chunk.bytes.len() as u64,
-        _ => 0,
-    }
-}
-
 /// Why a client stops.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -482,6 +524,9 @@ pub enum JoinError {
         /// The last reason.
         reason: String,
     },
+    /// The journal.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
     /// A message that is no message, or a policy below this client's floors.
     #[error(transparent)]
     Refusal(#[from] Refusal),

@@ -11,8 +11,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use veilsum_aggregation::message::Hello;
 use veilsum_aggregation::server::{RoundRequest, Server, ServerOutput, ServerSetup};
-use veilsum_aggregation::{Abort, MessageError, Outcome, ToServer};
+use veilsum_aggregation::{Abort, MessageError, Outcome, ToClient, ToServer};
 use veilsum_attestation::statement::ClientSet;
 use veilsum_attestation::{Head, Log};
 use veilsum_crypto::{Attempt, ClientId, ClusterId, RoundId};
@@ -70,6 +71,7 @@ pub async fn serve<L: Listener>(
         retired: Traffic::default(),
         round_base: Traffic::default(),
         next_link: 0,
+        ending: None,
     };
     for (cluster, model) in resume.models {
         if let Some(slot) = driver.models.get_mut(usize::from(cluster.0)) {
@@ -93,7 +95,7 @@ enum Event {
     Hello {
         link: u64,
         client: ClientId,
-        head: Head,
+        hello: Hello,
         out: mpsc::UnboundedSender<Outgoing>,
         meter: Meter,
         writer: JoinHandle<()>,
@@ -142,6 +144,8 @@ struct Driver<'a> {
     /// Bytes of all links when the round began.
     round_base: Traffic,
     next_link: u64,
+    /// The last attempt's end, for clients that were away.
+    ending: Option<((RoundId, Attempt), veilsum_transport::Frame)>,
 }
 
 impl Driver<'_> {
@@ -172,9 +176,13 @@ impl Driver<'_> {
                     .map(|client| (*client, self.head_of(*client)))
                     .collect(),
             };
-            let (done, rest) = self.attempt(log, request).await?;
+            let Ended {
+                result,
+                log: rest,
+                revealed,
+            } = self.attempt(log, request).await?;
             log = rest;
-            match done {
+            match result {
                 Ok(outcome) => {
                     self.finish_round(&outcome, attempt, log.head())?;
                     round = RoundId(round.0 + 1);
@@ -190,7 +198,7 @@ impl Driver<'_> {
                         detail: abort.to_string(),
                     })?;
                     // Clients that revealed answer nothing more of this round: it is over, without a sum.
-                    if matches!(abort, Abort::TooFewReveal { .. } | Abort::BadDealer { .. }) {
+                    if revealed {
                         round = RoundId(round.0 + 1);
                         attempt = Attempt(0);
                     } else {
@@ -236,11 +244,7 @@ impl Driver<'_> {
     }
 
     /// Runs one attempt to its end.
-    async fn attempt(
-        &mut self,
-        log: Log,
-        request: RoundRequest,
-    ) -> Result<(Result<Outcome, Abort>, Log), ServeError> {
+    async fn attempt(&mut self, log: Log, request: RoundRequest) -> Result<Ended, ServeError> {
         let (round, attempt) = (request.round, request.attempt);
         self.round_base = self.traffic();
         self.emit(&ServerEvent::Round {
@@ -256,15 +260,26 @@ impl Driver<'_> {
         let now = self.clock.now();
         let mut server = match Server::start(Arc::clone(&self.plan.setup), log, request, now, rng) {
             Ok(server) => server,
-            Err((abort, log)) => return Ok((Err(abort), log)),
+            Err((abort, log)) => {
+                return Ok(Ended {
+                    result: Err(abort),
+                    log,
+                    revealed: false,
+                });
+            }
         };
         let mut result = None;
         loop {
             self.drain(&mut server, round, attempt, &mut result)?;
             if let Some(result) = result.take_if(|_| server.is_over()) {
+                let revealed = server.has_reveals();
                 let (log, heads) = server.into_parts();
                 self.heads.extend(heads);
-                return Ok((result, log));
+                return Ok(Ended {
+                    result,
+                    log,
+                    revealed,
+                });
             }
             let Some(deadline) = server.poll_deadline() else {
                 return Err(ServeError::Internal("a round ended without a result"));
@@ -276,10 +291,7 @@ impl Driver<'_> {
                     let step = self.take(event)?;
                     let now = self.clock.now();
                     match step {
-                        Step::Joined(client) => {
-                            server.gone(client, now);
-                            server.join(client, self.head_of(client), now);
-                        }
+                        Step::Joined(client, hello) => server.join(client, &hello, now),
                         Step::Left(client) => server.gone(client, now),
                         Step::Said(client, message) => server.handle(client, message, now),
                         Step::Nothing => {}
@@ -301,12 +313,16 @@ impl Driver<'_> {
         while let Some(output) = server.poll_output() {
             match output {
                 ServerOutput::Send(to, message) => {
+                    let ends = matches!(message, ToClient::Published(_) | ToClient::Aborted(_));
+                    let message = frame(
+                        message
+                            .encode()
+                            .map_err(|_| ServeError::Internal("a message is too long"))?,
+                    );
+                    if ends {
+                        self.ending = Some(((round, attempt), message.clone()));
+                    }
                     if let Some(link) = self.links.get(&to) {
-                        let message = frame(
-                            message
-                                .encode()
-                                .map_err(|_| ServeError::Internal("a message is too long"))?,
-                        );
                         let _ = link.out.send(Outgoing::Frame(message));
                     }
                 }
@@ -408,7 +424,7 @@ impl Driver<'_> {
             Event::Hello {
                 link,
                 client,
-                head,
+                hello,
                 out,
                 meter,
                 writer,
@@ -435,13 +451,21 @@ impl Driver<'_> {
                         writer,
                     },
                 );
-                self.heads.insert(client, head);
+                self.heads.insert(client, hello.head);
                 self.emit(&ServerEvent::Connected {
                     client: client.0,
                     connected: small(self.links.len()),
                     expected: self.plan.setup.policy.clients,
                 })?;
-                Ok(Step::Joined(client))
+                if let Some((at, ending)) = &self.ending
+                    && hello
+                        .at
+                        .is_some_and(|standing| (standing.round, standing.attempt) == *at)
+                    && let Some(link) = self.links.get(&client)
+                {
+                    let _ = link.out.send(Outgoing::Frame(ending.clone()));
+                }
+                Ok(Step::Joined(client, hello))
             }
             Event::Message {
                 link,
@@ -510,9 +534,17 @@ impl Driver<'_> {
     }
 }
 
+/// How an attempt ended.
+struct Ended {
+    result: Result<Outcome, Abort>,
+    log: Log,
+    /// Clients have answered an unmask request: the round is over for them.
+    revealed: bool,
+}
+
 /// What a link event means for the round.
 enum Step {
-    Joined(ClientId),
+    Joined(ClientId, Hello),
     Left(ClientId),
     Said(ClientId, ToServer),
     Nothing,
@@ -553,7 +585,7 @@ async fn read<K: Link>(link: K, number: u64, client: ClientId, events: mpsc::Sen
     let hello = Event::Hello {
         link: number,
         client,
-        head: hello.head,
+        hello,
         out,
         meter,
         writer,

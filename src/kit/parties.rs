@@ -50,6 +50,7 @@ impl Writer<'_> {
                 mask_s: 60,
                 agree_s: 20,
                 unmask_s: 20,
+                reconnect_s: 2,
             },
         };
         let path = inside(&folder, "server.toml");

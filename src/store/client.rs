@@ -1,14 +1,24 @@
-//! A client's state folder: the last log head it accepted, and example pictures for its own reports.
+//! A client's state folder.
+//!
+//! ```text
+//! state/head                  the last log head it accepted
+//! state/journal               what it must say again, or never again, after a crash; sealed
+//! state/upload/R-A-K.bin      its masked vector of round R, attempt A, cluster K, until the round is over
+//! state/examples/             pictures for its own reports
+//! state/lock                  held while a client runs on this folder
+//! ```
 
-use super::{StoreError, write_atomic};
+use super::{Lock, StoreError, write_atomic};
 use std::path::{Path, PathBuf};
 use veilsum_attestation::Head;
-use veilsum_crypto::Digest;
+use veilsum_crypto::{Attempt, ClusterId, Digest, RoundId};
 
 /// A client's state on disk.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct ClientStore {
     folder: PathBuf,
+    /// Held for as long as this lives: two clients on one journal would answer twice.
+    _lock: Lock,
 }
 
 impl ClientStore {
@@ -20,6 +30,7 @@ impl ClientStore {
         std::fs::create_dir_all(folder).map_err(|error| StoreError::new("make", folder, error))?;
         Ok(Self {
             folder: folder.to_path_buf(),
+            _lock: Lock::take(folder)?,
         })
     }
 
@@ -54,11 +65,78 @@ impl ClientStore {
         )
     }
 
+    /// The journal; `None` for a client that never took part.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn journal(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        let path = self.folder.join("journal");
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::new("read", &path, error)),
+        }
+    }
+
+    /// Replaces the journal.
+    ///
+    /// # Errors
+    /// [`StoreError`]: what depends on it must not be sent then.
+    pub fn write_journal(&self, bytes: &[u8]) -> Result<(), StoreError> {
+        write_atomic(&self.folder.join("journal"), bytes)
+    }
+
+    /// Keeps a masked vector until the round is over.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn keep_upload(
+        &self,
+        round: RoundId,
+        attempt: Attempt,
+        cluster: ClusterId,
+        packed: &[u8],
+    ) -> Result<(), StoreError> {
+        write_atomic(&self.upload_path(round, attempt, cluster), packed)
+    }
+
+    /// A masked vector that was kept.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it is not there.
+    pub fn upload(
+        &self,
+        round: RoundId,
+        attempt: Attempt,
+        cluster: ClusterId,
+    ) -> Result<Vec<u8>, StoreError> {
+        let path = self.upload_path(round, attempt, cluster);
+        std::fs::read(&path).map_err(|error| StoreError::new("read", &path, error))
+    }
+
+    /// Throws the kept vectors away: the round is over.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn forget_uploads(&self) -> Result<(), StoreError> {
+        let path = self.folder.join("upload");
+        match std::fs::remove_dir_all(&path) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(StoreError::new("remove", &path, error)),
+        }
+    }
+
     /// Where an example picture of a round and cluster goes.
     #[must_use]
     pub fn example_path(&self, round: u64, cluster: u16) -> PathBuf {
         self.folder
             .join(format!("examples/round-{round:04}-cluster-{cluster}.png"))
+    }
+
+    fn upload_path(&self, round: RoundId, attempt: Attempt, cluster: ClusterId) -> PathBuf {
+        self.folder
+            .join(format!("upload/{:06}-{}-{}.bin", round.0, attempt.0, cluster.0))
     }
 
     fn head_path(&self) -> PathBuf {

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! state/log.veil                 entries: u32 LE length, bytes; appended and made durable one by one
+//! state/lock                     held while a server runs on this folder
 //! state/models/<digest>.f32      every model a plan or a sum names
 //! state/vectors/R-A/U-K.bin      masked vectors of round R, attempt A: client U, cluster K
 //! ```
 
-use super::{StoreError, model_bytes, model_from_bytes, write_atomic};
+use super::{Lock, StoreError, model_bytes, model_from_bytes, write_atomic};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -21,6 +22,7 @@ use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, RoundId, wire};
 pub struct ServerStore {
     folder: PathBuf,
     log: File,
+    _lock: Lock,
 }
 
 /// Where a server stands when it starts.
@@ -46,10 +48,14 @@ impl ServerStore {
             let path = folder.join(sub);
             fs::create_dir_all(&path).map_err(|error| StoreError::new("make", &path, error))?;
         }
+        let lock = Lock::take(folder)?;
         let path = folder.join("log.veil");
+        let mut whole = 0;
         let mut entries = match fs::read(&path) {
             Ok(bytes) => {
-                read_entries(&bytes).ok_or_else(|| StoreError::damaged(&path, "the log is cut short"))?
+                let (entries, length) = read_entries(&bytes);
+                whole = length;
+                entries
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(StoreError::new("read", &path, error)),
@@ -63,9 +69,14 @@ impl ServerStore {
             .append(true)
             .open(&path)
             .map_err(fault("open"))?;
+        // What was appended when the machine stopped was never acted on.
+        log.set_len(whole)
+            .and_then(|()| log.sync_all())
+            .map_err(fault("cut the unfinished end off"))?;
         let mut store = Self {
             folder: folder.to_path_buf(),
             log,
+            _lock: lock,
         };
         if entries.is_empty() {
             for entry in genesis {
@@ -222,13 +233,15 @@ impl ServerStore {
     }
 }
 
-fn read_entries(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+/// The whole entries, and their length in the file.
+fn read_entries(bytes: &[u8]) -> (Vec<Vec<u8>>, u64) {
     let mut entries = Vec::new();
-    while !bytes.is_empty() {
-        let (length, rest) = bytes.split_first_chunk::<4>()?;
-        let (entry, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    let mut rest = bytes;
+    while let Some((length, after)) = rest.split_first_chunk::<4>()
+        && let Some((entry, after)) = after.split_at_checked(u32::from_le_bytes(*length) as usize)
+    {
         entries.push(entry.to_vec());
-        bytes = rest;
+        rest = after;
     }
-    Some(entries)
+    (entries, (bytes.len() - rest.len()) as u64)
 }

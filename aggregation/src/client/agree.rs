@@ -4,13 +4,13 @@
 use super::advertise::sign;
 use super::mask::Uploaded;
 use super::plan::Scope;
-use super::share::Held;
 use super::{Membership, at_least_threshold};
-use crate::message::{Proposal, ToServer};
+use crate::message::{EntryBytes, Proposal, ToServer};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;
 use veilsum_attestation::Head;
+use veilsum_attestation::dealing::Dealt;
 use veilsum_attestation::release::release_for;
 use veilsum_attestation::statement::Agree;
 use veilsum_crypto::ClientId;
@@ -18,8 +18,10 @@ use veilsum_crypto::ClientId;
 /// This client has signed; it never signs another set in this attempt, because the phase is spent.
 pub(super) struct Agreed {
     pub(super) scope: Scope,
-    pub(super) held: BTreeMap<ClientId, Held>,
+    pub(super) held: BTreeMap<ClientId, Dealt>,
     pub(super) agree: Agree,
+    /// What this client signed and sent.
+    pub(super) entry: EntryBytes,
 }
 
 impl Uploaded {
@@ -63,13 +65,20 @@ impl Uploaded {
             survivors: message.survivors,
             release: message.release,
             head: message.head,
+            server: message.server,
         };
+        if !agree.is_proposed_by(&member.policy.server, member.book.federation()) {
+            return Err(Refusal::SplitView(
+                "the server's signature is on another proposal than the one it sent",
+            ));
+        }
         let entry = sign(member, agree.clone(), rng)?;
         Ok((
             Agreed {
                 scope: self.scope,
                 held: self.held,
                 agree,
+                entry: entry.clone(),
             },
             ToServer::Agree(entry),
         ))

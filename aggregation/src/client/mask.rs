@@ -1,28 +1,41 @@
-//! Waits for: the inbox. Sends: `masked`, then the chunks of one masked vector per cluster. May drop here: yes, its mask
-//! key is then reconstructed from t shares (Bonawitz et al. 2017, round 2). A partial upload counts as dropped.
+//! Waits for: the inbox. Sends: a `complaint` for each bad box, `masked`, then the chunks of one masked vector per cluster.
+//! May drop here: yes, its mask key is then reconstructed from t shares (Bonawitz et al. 2017, round 2). A partial upload
+//! counts as dropped.
 
 use super::advertise::sign;
 use super::plan::Scope;
-use super::share::{BOX_AAD, Held, Shared};
+use super::share::Shared;
 use super::{Membership, at_least_threshold};
 use crate::mask::MaskScope;
-use crate::message::{Chunk, Inbox, ToServer};
+use crate::message::{DealtBox, EntryBytes, Inbox, ToServer};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;
-use veilsum_attestation::statement::{ClientSet, Masked, Party, Shares, Signed, VectorRoot, leaf_hash};
+use veilsum_attestation::dealing::{BoxPlace, Dealt};
+use veilsum_attestation::statement::{
+    ClientSet, Complaint, Keys, Masked, Party, Shares, Signed, VectorRoot, leaf_hash,
+};
 use veilsum_crypto::chunk::{self, Chunking};
 use veilsum_crypto::residue::pack;
-use veilsum_crypto::{BoundedVec, ClientId, Digest, MaskPublic};
+use veilsum_crypto::{BoundedVec, BoxEnds, ClientId, ClusterId, Digest, MaskPublic};
 
 /// The vectors are out; this client holds the others' shares.
 pub(super) struct Uploaded {
     pub(super) scope: Scope,
     pub(super) roster_digest: Digest,
     pub(super) sharers: ClientSet,
-    pub(super) held: BTreeMap<ClientId, Held>,
+    /// Good shares, by dealer.
+    pub(super) held: BTreeMap<ClientId, Dealt>,
+    /// Entries about dealers whose box was bad.
+    pub(super) complaints: Vec<EntryBytes>,
+    pub(super) masked: EntryBytes,
     pub(super) masked_leaf: Digest,
+    /// The clusters there is a vector for.
+    pub(super) vectors: Vec<ClusterId>,
 }
+
+/// One packed masked vector.
+pub(super) type Packed = (ClusterId, Vec<u8>);
 
 impl Shared {
     pub(super) fn on_inbox<R: CryptoRng>(
@@ -30,11 +43,11 @@ impl Shared {
         member: &Membership,
         message: Inbox,
         rng: &mut R,
-    ) -> Result<(Uploaded, Vec<ToServer>), Refusal> {
+    ) -> Result<(Uploaded, Vec<Packed>), Refusal> {
         let stated = self.read_shares(member, &message)?;
         let sharers: ClientSet = stated.keys().copied().collect();
         at_least_threshold(&sharers, "clients that dealt shares", &member.policy)?;
-        let mut held = self.open_boxes(member, message, &stated)?;
+        let (mut held, complaints) = self.open_boxes(member, message, &stated, rng)?;
         held.insert(member.me, self.own);
 
         let peers: BTreeMap<ClientId, MaskPublic> = self
@@ -44,7 +57,7 @@ impl Shared {
             .map(|(client, keys)| (*client, keys.mask_key))
             .collect();
         let mut roots = Vec::with_capacity(self.scope.mine.len());
-        let mut chunks = Vec::new();
+        let mut vectors = Vec::with_capacity(self.scope.mine.len());
         for (cluster, model) in &self.scope.mine {
             let missing = Refusal::WrongClusters;
             let quantised = self.quantised.remove(cluster).ok_or(missing.clone())?;
@@ -65,24 +78,19 @@ impl Shared {
             scope.put_on(&mut words, member.me, &self.secrets.masks, seed, &peers)?;
 
             let chunking = Chunking::new(member.policy.update.modulus, words.len());
+            let mut packed = Vec::with_capacity(chunking.total_bytes().unwrap_or_default());
             let mut leaves = Vec::with_capacity(chunking.count());
             for (index, stretch) in words.chunks(chunking.entries_per_chunk()).enumerate() {
                 let bytes = pack(chunking.modulus(), stretch);
                 leaves.push(chunk::leaf(index, &bytes));
-                let index = u32::try_from(index).map_err(|_| Refusal::BadMasked("too many chunks"))?;
-                chunks.push(ToServer::Chunk(Chunk {
-                    round: self.scope.plan.round,
-                    attempt: self.scope.plan.attempt,
-                    cluster: *cluster,
-                    index,
-                    bytes,
-                }));
+                packed.extend_from_slice(&bytes);
             }
             roots.push(VectorRoot {
                 cluster: *cluster,
                 root: chunk::root(&leaves),
-                bytes: chunking.total_bytes().unwrap_or_default() as u64,
+                bytes: packed.len() as u64,
             });
+            vectors.push((*cluster, packed));
         }
         let body = Masked {
             plan: self.scope.leaf,
@@ -96,13 +104,14 @@ impl Shared {
             roster_digest: self.roster_digest,
             sharers,
             held,
+            complaints,
             masked_leaf: leaf_hash(&entry),
+            masked: entry,
+            vectors: vectors.iter().map(|(cluster, _)| *cluster).collect(),
         };
         // The mask secret and the self-mask seeds end here: shares of them are all anybody needs.
         drop(self.secrets);
-        let mut sends = vec![ToServer::Masked(entry)];
-        sends.append(&mut chunks);
-        Ok((next, sends))
+        Ok((next, vectors))
     }
 
     /// Every dealer's statement, checked; this client's own must be among them, unchanged.
@@ -111,7 +120,7 @@ impl Shared {
         member: &Membership,
         message: &Inbox,
     ) -> Result<BTreeMap<ClientId, Shares>, Refusal> {
-        if !message.shares.contains(&self.own_entry) {
+        if !message.shares.contains(&self.dealing.entry) {
             return Err(Refusal::BadInbox(
                 "this client's own shares are missing or were changed",
             ));
@@ -141,57 +150,98 @@ impl Shared {
         Ok(stated)
     }
 
-    fn open_boxes(
+    /// Opens every box. A bad one that its dealer signed becomes a complaint; a box nobody signed is the server's fault.
+    fn open_boxes<R: CryptoRng>(
         &self,
         member: &Membership,
         message: Inbox,
         stated: &BTreeMap<ClientId, Shares>,
-    ) -> Result<BTreeMap<ClientId, Held>, Refusal> {
-        let mut boxes: BTreeMap<ClientId, Vec<u8>> = message
+        rng: &mut R,
+    ) -> Result<(BTreeMap<ClientId, Dealt>, Vec<EntryBytes>), Refusal> {
+        let mut boxes: BTreeMap<ClientId, DealtBox> = message
             .boxes
             .into_vec()
             .into_iter()
-            .map(|sealed| (sealed.peer, sealed.sealed.into_vec()))
+            .map(|dealt| (dealt.dealer, dealt))
             .collect();
+        let roster: Vec<ClientId> = self.roster.keys().copied().collect();
         let mut held = BTreeMap::new();
-        for (dealer, statement) in stated.iter().filter(|(dealer, _)| **dealer != member.me) {
-            let bad = Refusal::BadShare { dealer: *dealer };
+        let mut complaints = Vec::new();
+        for (dealer, shares) in stated.iter().filter(|(dealer, _)| **dealer != member.me) {
             let keys = self
                 .roster
                 .get(dealer)
                 .ok_or(Refusal::BadInbox("a dealer is not in the roster"))?;
-            let sealed = boxes
+            let dealt = boxes
                 .remove(dealer)
                 .ok_or(Refusal::BadInbox("a dealer's box is missing"))?;
-            let key = self
-                .secrets
-                .boxes
-                .seal_key(&keys.box_key, *dealer, member.me, &self.context)?;
-            let bytes = zeroize::Zeroizing::new(key.open(BOX_AAD, sealed).map_err(|_| bad.clone())?);
             let clusters: Vec<_> = self
                 .scope
                 .plan
                 .clusters_of(*dealer)
                 .map(|(cluster, _)| cluster)
                 .collect();
-            let shares = Held::from_bytes(&bytes, &clusters).ok_or(bad.clone())?;
-            let want = std::iter::once(None)
-                .chain(clusters.iter().copied().map(Some))
-                .map(|cluster| statement.digest_for(member.me, cluster, self.roster.keys(), &clusters));
-            if !shares
-                .digests(*dealer, member.me, &self.context)
-                .into_iter()
-                .map(Some)
-                .eq(want)
-            {
-                return Err(bad);
+            let place = BoxPlace {
+                dealer: *dealer,
+                receiver: member.me,
+                shares,
+                clusters: &clusters,
+                roster: &roster,
+                context: &self.context,
+            };
+            if !place.is_the_box(&dealt.sealed, &dealt.proof) {
+                return Err(Refusal::BadInbox("a box is not the one its dealer signed"));
             }
-            held.insert(*dealer, shares);
+            let key = self
+                .secrets
+                .boxes
+                .seal_key(&keys.box_key, *dealer, member.me, &self.context)?;
+            match place.open(key, dealt.sealed.to_vec()) {
+                Some(shares) => {
+                    held.insert(*dealer, shares);
+                }
+                None => complaints.push(self.complain(member, dealt, keys, rng)?),
+            }
         }
         if boxes.is_empty() {
-            Ok(held)
+            Ok((held, complaints))
         } else {
             Err(Refusal::BadInbox("a box without a dealer"))
         }
+    }
+
+    fn complain<R: CryptoRng>(
+        &self,
+        member: &Membership,
+        dealt: DealtBox,
+        dealer: &Keys,
+        rng: &mut R,
+    ) -> Result<EntryBytes, Refusal> {
+        let ends = BoxEnds {
+            dealer: dealt.dealer,
+            dealer_key: dealer.box_key,
+            receiver: member.me,
+            receiver_key: self.secrets.boxes.public(),
+        };
+        let body = Complaint {
+            plan: self.scope.leaf,
+            roster: self.roster_digest,
+            dealer: dealt.dealer,
+            sealed: dealt.sealed,
+            proof: dealt.proof,
+            opening: self.secrets.boxes.open_to_all(&ends, &self.context, rng)?,
+        };
+        sign(member, body, rng)
+    }
+}
+
+impl Uploaded {
+    /// What to send once everything is written down, or again after a lost connection.
+    pub(super) fn sends(&self) -> impl Iterator<Item = ToServer> {
+        self.complaints
+            .iter()
+            .cloned()
+            .map(ToServer::Complaint)
+            .chain([ToServer::Masked(self.masked.clone())])
     }
 }

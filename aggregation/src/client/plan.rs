@@ -1,8 +1,9 @@
 //! Waits for: a plan. Sends: nothing yet, orders training. May drop here: yes, nobody counts on this client.
 //! The plan must name this client's policy, extend its log, be newer than its last round, and pass the disclosure rule.
 
+use super::journal::JournalError;
 use super::{ClientOutput, Membership};
-use crate::message::PlanMessage;
+use crate::message::{EntryBytes, PlanMessage};
 use crate::refusal::Refusal;
 use veilsum_attestation::Head;
 use veilsum_attestation::release::{PlanLeak, check_plan};
@@ -11,11 +12,39 @@ use veilsum_crypto::{Attempt, ClusterId, Digest, PlanContext, RoundId};
 
 /// What every later phase needs of the plan.
 pub(super) struct Scope {
+    /// The plan's entry, as it came.
+    pub(super) entry: EntryBytes,
     pub(super) plan: Plan,
     pub(super) leaf: Digest,
     pub(super) context: PlanContext,
     /// This client's clusters, ascending, with their models.
     pub(super) mine: Vec<(ClusterId, Digest)>,
+}
+
+impl Scope {
+    fn new(member: &Membership, entry: EntryBytes, signed: &Signed<Plan>) -> Self {
+        let plan = signed.body().clone();
+        Self {
+            entry,
+            leaf: signed.leaf(),
+            context: plan.context(member.policy.suite, *member.book.federation(), signed.leaf()),
+            mine: plan
+                .clusters_of(member.me)
+                .map(|(id, cluster)| (id, cluster.model))
+                .collect(),
+            plan,
+        }
+    }
+
+    /// The scope of a plan this client accepted before a crash.
+    pub(super) fn read(member: &Membership, entry: EntryBytes) -> Result<Self, JournalError> {
+        let signed = member
+            .book
+            .read::<Plan>(&entry, Party::Server)
+            .map_err(|_| JournalError::Damaged)?
+            .into_inner();
+        Ok(Self::new(member, entry, &signed))
+    }
 }
 
 /// Training on the plan's models.
@@ -35,7 +64,7 @@ impl Training {
             .book
             .read::<Plan>(&message.entry, Party::Server)?
             .into_inner();
-        let plan = signed.body().clone();
+        let plan = signed.body();
         if plan.policy != member.policy_leaf {
             return Err(Refusal::WrongPolicy);
         }
@@ -47,28 +76,17 @@ impl Training {
         if !plan.head.extends(held, &message.consistency) {
             return Err(Refusal::Rollback);
         }
-        check_plan(&plan, &member.book, &member.policy).map_err(|leak| match leak {
+        check_plan(plan, &member.book, &member.policy).map_err(|leak| match leak {
             PlanLeak::Exposed(clients) => Refusal::PlanLeaks { clients },
             _ => Refusal::PlanLeaks {
                 clients: ClientSet::default(),
             },
         })?;
-        let mine: Vec<_> = plan
-            .clusters_of(member.me)
-            .map(|(id, cluster)| (id, cluster.model))
-            .collect();
-        if mine.is_empty() {
+        let scope = Scope::new(member, message.entry.clone(), &signed);
+        if scope.mine.is_empty() {
             return Err(Refusal::NotInvited(member.me));
         }
-        let context = plan.context(member.policy.suite, *member.book.federation(), signed.leaf());
-        Ok(Self {
-            scope: Scope {
-                leaf: signed.leaf(),
-                context,
-                mine,
-                plan,
-            },
-        })
+        Ok(Self { scope })
     }
 
     pub(super) fn round(&self) -> (RoundId, Attempt) {

@@ -9,16 +9,10 @@ use crate::refusal::Refusal;
 use crate::update::Quantised;
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;
+use veilsum_attestation::dealing::{BOX_AAD, BoxTree, Dealt};
 use veilsum_attestation::statement::{ClientSet, Keys, Party, Shares, roster_digest as keys_roster_digest};
-use veilsum_crypto::share::{Secret, share_digest, split};
-use veilsum_crypto::{BoundedVec, ClientId, ClusterId, Digest, RoundContext, Share};
-use zeroize::Zeroizing;
-
-/// The shares one dealer gave this client.
-pub(super) struct Held {
-    pub(super) mask: Share,
-    pub(super) seeds: BTreeMap<ClusterId, Share>,
-}
+use veilsum_crypto::share::split;
+use veilsum_crypto::{BoundedVec, ClientId, ClusterId, Digest, RoundContext};
 
 /// Shares are out; waiting for everybody else's.
 pub(super) struct Shared {
@@ -28,8 +22,9 @@ pub(super) struct Shared {
     pub(super) roster: BTreeMap<ClientId, Keys>,
     pub(super) roster_digest: Digest,
     pub(super) context: RoundContext,
-    pub(super) own: Held,
-    pub(super) own_entry: crate::message::EntryBytes,
+    pub(super) own: Dealt,
+    /// What this client sent, for a server that may not have it.
+    pub(super) dealing: Dealing,
 }
 
 impl Advertised {
@@ -60,7 +55,7 @@ impl Advertised {
         let mut boxes = Vec::with_capacity(holders.len());
         // Popped from the end so that every share moves into its box and no copy stays behind.
         for (holder, keys) in roster.iter().rev() {
-            let held = Held {
+            let held = Dealt {
                 mask: masks
                     .pop()
                     .ok_or(Refusal::BadRoster("holders and shares differ"))?,
@@ -84,21 +79,24 @@ impl Advertised {
                 let sealed = BoundedVec::new(sealed)
                     .map_err(|_| Refusal::BadRoster("too many clusters for one box"))?;
                 boxes.push(SealedBox {
-                    peer: *holder,
+                    receiver: *holder,
                     sealed,
                 });
             }
         }
         boxes.reverse();
         let digests = digests.into_iter().rev().flatten().collect();
+        let tree = BoxTree::of(boxes.iter().map(|sealed| &*sealed.sealed));
         let body = Shares {
             plan: self.scope.leaf,
             roster: roster_digest,
+            boxes: tree.root(),
             digests: BoundedVec::new(digests)
                 .map_err(|_| Refusal::BadRoster("clients times clusters exceed what one statement holds"))?,
         };
         let entry = sign(member, body, rng)?;
         let boxes = BoundedVec::new(boxes).map_err(|_| Refusal::BadRoster("too many clients"))?;
+        let dealing = Dealing { entry, boxes };
         let next = Shared {
             scope: self.scope,
             secrets: self.secrets,
@@ -107,9 +105,9 @@ impl Advertised {
             roster_digest,
             context,
             own: own.ok_or(Refusal::BadRoster("this client is not in it"))?,
-            own_entry: entry.clone(),
+            dealing: dealing.clone(),
         };
-        Ok((next, ToServer::Shares(Dealing { entry, boxes })))
+        Ok((next, ToServer::Shares(dealing)))
     }
 
     /// The roster's keys and their leaf hashes, everything checked.
@@ -158,47 +156,3 @@ impl Advertised {
         Ok((roster, leaves))
     }
 }
-
-impl Held {
-    /// Digests in the order of [`Shares::digests`].
-    pub(super) fn digests(&self, dealer: ClientId, holder: ClientId, context: &RoundContext) -> Vec<Digest> {
-        std::iter::once((Secret::MaskKey, &self.mask))
-            .chain(
-                self.seeds
-                    .iter()
-                    .map(|(cluster, share)| (Secret::SelfMask(*cluster), share)),
-            )
-            .map(|(secret, share)| share_digest(share, dealer, holder, secret, context))
-            .collect()
-    }
-
-    /// A box's plaintext: the mask share, then the seed shares by cluster ascending, 32 bytes each.
-    fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
-        let mut bytes = Zeroizing::new(Vec::with_capacity(32 * (1 + self.seeds.len())));
-        bytes.extend_from_slice(&*self.mask.to_bytes());
-        for share in self.seeds.values() {
-            bytes.extend_from_slice(&*share.to_bytes());
-        }
-        bytes
-    }
-
-    /// Reads a box's plaintext for a dealer that is in `clusters`.
-    pub(super) fn from_bytes(bytes: &[u8], clusters: &[ClusterId]) -> Option<Self> {
-        let (shares, rest) = bytes.as_chunks::<32>();
-        if !rest.is_empty() || shares.len() != 1 + clusters.len() {
-            return None;
-        }
-        let mut shares = shares.iter().map(|share| Share::from_bytes(*share).ok());
-        let mask = shares.next()??;
-        let seeds = clusters
-            .iter()
-            .copied()
-            .zip(shares)
-            .map(|(cluster, share)| Some((cluster, share?)))
-            .collect::<Option<_>>()?;
-        Some(Self { mask, seeds })
-    }
-}
-
-/// The key of a box is bound to everything; the additional data only names the purpose.
-pub(super) const BOX_AAD: &[u8] = b"veilsum/v1/shares";

@@ -5,7 +5,7 @@ use super::advertise::sign;
 use super::agree::Agreed;
 use super::plan::Scope;
 use super::{ClientOutput, Membership};
-use crate::message::{Agreement, ToServer};
+use crate::message::{Agreement, EntryBytes, ToServer};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::BTreeSet;
@@ -14,9 +14,11 @@ use veilsum_crypto::{BoundedVec, ClusterId, Digest};
 
 /// This client has answered; the shares it held are gone.
 pub(super) struct Revealed {
-    scope: Scope,
-    agreement: Digest,
-    release: Vec<ClusterId>,
+    pub(super) scope: Scope,
+    pub(super) agreement: Digest,
+    pub(super) release: Vec<ClusterId>,
+    /// The answer, for a server that may not have it: never another.
+    pub(super) entry: EntryBytes,
 }
 
 impl Agreed {
@@ -87,6 +89,7 @@ impl Agreed {
                 scope: self.scope,
                 agreement,
                 release,
+                entry: entry.clone(),
             },
             ToServer::Reveal(entry),
         ))

@@ -4,7 +4,7 @@ use super::share::Share;
 use super::{Core, PhaseName, answered};
 use crate::Now;
 use crate::abort::Abort;
-use crate::message::{Roster, ToClient};
+use crate::message::{EntryBytes, Roster, ToClient};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,15 +70,15 @@ impl Advertise {
         if have < need {
             return Err(fail(Abort::TooFewKeys { have, need }));
         }
-        let entries = self
+        let entries: Vec<EntryBytes> = self
             .keys
             .values()
             .map(|signed| signed.bytes().ok().and_then(|bytes| BoundedVec::new(bytes).ok()))
-            .collect::<Option<Vec<_>>>()
+            .collect::<Option<_>>()
             .ok_or(fail(Abort::Internal("a keys entry is too long")))?;
         let keys = BoundedVec::new(entries).map_err(|_| fail(Abort::Internal("too many clients")))?;
         let message = Roster { keys };
-        core.present.retain(|client| self.keys.contains_key(client));
+        core.keep_present(|client| self.keys.contains_key(client));
         for client in core.present.clone() {
             core.send(client, ToClient::Roster(message.clone()));
         }
@@ -98,10 +98,11 @@ impl Advertise {
             .into_iter()
             .map(|(client, signed)| (client, signed.body().clone()))
             .collect();
-        Ok(Share::new(super::share::Round {
+        let round = super::share::Round {
             roster,
             roster_digest,
             context,
-        }))
+        };
+        Ok(Share::new(round, message))
     }
 }

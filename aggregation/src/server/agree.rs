@@ -1,40 +1,35 @@
 //! Waits for: `agree` from the survivors. Sends: the agreement. May drop here: anybody, while t have signed.
 
-use super::share::Round;
-use super::unmask::Unmask;
+use super::unmask::{Unmask, Unmasking};
 use super::{Core, PhaseName, answered};
 use crate::Now;
 use crate::abort::Abort;
-use crate::message::{Agreement, EntryBytes, ToClient};
+use crate::message::{Agreement, EntryBytes, Proposal, ToClient};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet};
-use veilsum_attestation::statement::{Agree, Shares};
-use veilsum_crypto::{BoundedVec, ClientId, ClusterId};
+use veilsum_attestation::statement::Agree;
+use veilsum_crypto::{BoundedVec, ClientId};
 
 /// Signatures so far.
 pub(super) struct AgreePhase {
-    round: Round,
-    dealers: BTreeMap<ClientId, Shares>,
-    sums: BTreeMap<ClusterId, Vec<u32>>,
-    agree: Agree,
+    next: Unmasking,
+    /// What each survivor was sent, for those that come back without it.
+    proposals: BTreeMap<ClientId, Proposal>,
     signed: BTreeMap<ClientId, EntryBytes>,
 }
 
 impl AgreePhase {
-    pub(super) fn new(
-        round: Round,
-        dealers: BTreeMap<ClientId, Shares>,
-        sums: BTreeMap<ClusterId, Vec<u32>>,
-        agree: Agree,
-    ) -> Self {
+    pub(super) fn new(next: Unmasking, proposals: BTreeMap<ClientId, Proposal>) -> Self {
         Self {
-            round,
-            dealers,
-            sums,
-            agree,
+            next,
+            proposals,
             signed: BTreeMap::new(),
         }
+    }
+
+    pub(super) fn proposal(&self, client: ClientId) -> Result<Proposal, Refusal> {
+        self.proposals.get(&client).cloned().ok_or(Refusal::Late)
     }
 
     pub(super) fn accept<R: CryptoRng>(
@@ -44,7 +39,7 @@ impl AgreePhase {
         entry: &EntryBytes,
     ) -> Result<(), Refusal> {
         let signed = core.read::<Agree>(entry, from)?;
-        if *signed.body() != self.agree {
+        if *signed.body() != self.next.agree {
             return Err(Refusal::SplitView(
                 "the client signed something else than was proposed",
             ));
@@ -75,25 +70,14 @@ impl AgreePhase {
         if have < need {
             return Err(fail(Abort::TooFewAgree { have, need }));
         }
-        core.present.retain(|client| self.signed.contains_key(client));
+        core.keep_present(|client| self.signed.contains_key(client));
         let agrees = self.signed.values().cloned().collect();
         let agrees = BoundedVec::new(agrees).map_err(|_| fail(Abort::Internal("too many clients")))?;
+        let agreement = Agreement { agrees };
         for client in core.present.clone() {
-            core.send(
-                client,
-                ToClient::Agreement(Agreement {
-                    agrees: agrees.clone(),
-                }),
-            );
+            core.send(client, ToClient::Agreement(agreement.clone()));
         }
         core.deadline = now.plus(core.setup.deadlines.unmask);
-        let digest = self.agree.digest().map_err(|error| fail(Abort::Wire(error)))?;
-        Ok(Unmask::new(
-            self.round,
-            self.dealers,
-            self.sums,
-            self.agree,
-            digest,
-        ))
+        Unmask::new(self.next, agreement).map_err(|error| fail(Abort::Wire(error)))
     }
 }

@@ -3,18 +3,20 @@
 
 use super::agree::AgreePhase;
 use super::share::Round;
+use super::unmask::Unmasking;
 use super::{Core, PhaseName, ServerOutput, answered};
 use crate::Now;
 use crate::abort::Abort;
-use crate::message::{Chunk, Proposal, ToClient};
+use crate::message::{Chunk, Continue, DealtBox, EntryBytes, Inbox, Proposal, Received, ToClient};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet};
+use veilsum_attestation::dealing::BoxPlace;
 use veilsum_attestation::release::release_for;
-use veilsum_attestation::statement::{Agree, ClientSet, Masked, Shares};
+use veilsum_attestation::statement::{Agree, ClientSet, Complaint, FalseComplaint, Masked, Shares};
 use veilsum_crypto::chunk::{self, Chunking};
 use veilsum_crypto::residue::add_packed;
-use veilsum_crypto::{BoundedVec, ClientId, ClusterId};
+use veilsum_crypto::{BoundedVec, ClientId, ClusterId, Signature};
 
 /// Sums and uploads so far.
 pub(super) struct Collect {
@@ -22,11 +24,21 @@ pub(super) struct Collect {
     dealers: BTreeMap<ClientId, Shares>,
     sharers: ClientSet,
     chunking: Chunking,
+    /// What each client that has not uploaded was sent.
+    inboxes: Inboxes,
+    /// The dealers of bad boxes, each with the clients that have no share of it.
+    complaints: BTreeMap<ClientId, BTreeSet<ClientId>>,
     /// One running sum per cluster.
     sums: BTreeMap<ClusterId, Vec<u32>>,
     open: BTreeMap<ClientId, Upload>,
     /// Where each survivor's `masked` statement is in the log.
     survivors: BTreeMap<ClientId, u64>,
+}
+
+/// The dealings, for clients that come back without them.
+pub(super) struct Inboxes {
+    pub(super) shares: BoundedVec<EntryBytes, 4096>,
+    pub(super) boxes: BTreeMap<ClientId, BoundedVec<DealtBox, 4096>>,
 }
 
 /// A client's upload on its way.
@@ -42,6 +54,7 @@ impl Collect {
         core: &Core<R>,
         round: Round,
         dealers: BTreeMap<ClientId, Shares>,
+        inboxes: Inboxes,
     ) -> Self {
         let rule = &core.setup.policy.update;
         // The policy's check bounds the entries by 2^31; the weight is one coordinate more.
@@ -50,6 +63,8 @@ impl Collect {
             round,
             sharers: dealers.keys().copied().collect(),
             dealers,
+            inboxes,
+            complaints: BTreeMap::new(),
             chunking: Chunking::new(rule.modulus, entries),
             sums: core
                 .plan
@@ -59,6 +74,91 @@ impl Collect {
             open: BTreeMap::new(),
             survivors: BTreeMap::new(),
         }
+    }
+
+    /// A client's inbox once more.
+    pub(super) fn inbox(&self, client: ClientId) -> Result<Inbox, Refusal> {
+        let boxes = self.inboxes.boxes.get(&client).ok_or(Refusal::Late)?;
+        Ok(Inbox {
+            shares: self.inboxes.shares.clone(),
+            boxes: boxes.clone(),
+        })
+    }
+
+    /// How much of a client's upload is here; `None` once it is complete.
+    pub(super) fn received<R>(&self, core: &Core<R>, client: ClientId) -> Option<Continue> {
+        if self.survivors.contains_key(&client) {
+            return None;
+        }
+        let received = self
+            .open
+            .get(&client)
+            .map(|upload| {
+                upload
+                    .received
+                    .iter()
+                    .map(|(cluster, chunks)| Received {
+                        cluster: *cluster,
+                        chunks: u32::try_from(chunks.len()).unwrap_or(u32::MAX),
+                    })
+                    .collect()
+            })
+            .unwrap_or_default();
+        Some(Continue {
+            round: core.plan.round,
+            attempt: core.plan.attempt,
+            received: BoundedVec::new(received).unwrap_or_default(),
+        })
+    }
+
+    /// A bad box: its dealer is out. What the others hold of it is still good, so the round goes on.
+    pub(super) fn accept_complaint<R: CryptoRng>(
+        &mut self,
+        core: &mut Core<R>,
+        from: ClientId,
+        entry: &[u8],
+    ) -> Result<(), Refusal> {
+        let signed = core.read::<Complaint>(entry, from)?;
+        let complaint = signed.body();
+        let dealer = complaint.dealer;
+        if self.survivors.contains_key(&from) || self.open.contains_key(&from) {
+            return Err(Refusal::BadComplaint(FalseComplaint::WrongContext));
+        }
+        let shares = self
+            .dealers
+            .get(&dealer)
+            .ok_or(Refusal::BadComplaint(FalseComplaint::WrongContext))?;
+        let clusters: Vec<_> = core
+            .plan
+            .clusters_of(dealer)
+            .map(|(cluster, _)| cluster)
+            .collect();
+        let roster: Vec<ClientId> = self.round.roster.keys().copied().collect();
+        let place = BoxPlace {
+            dealer,
+            receiver: from,
+            shares,
+            clusters: &clusters,
+            roster: &roster,
+            context: &self.round.context,
+        };
+        complaint
+            .check(&place, &self.round.box_keys())
+            .map_err(Refusal::BadComplaint)?;
+        if !self.complaints.entry(dealer).or_default().insert(from) {
+            return Err(Refusal::Conflict("complaint"));
+        }
+        core.record_bytes(entry);
+        // A vector that is counted already stays counted: t good shares open its masks like anybody's.
+        let refusal = Refusal::BadShare { dealer };
+        if self.survivors.contains_key(&dealer) || !core.present.contains(&dealer) {
+            core.outputs.push_back(ServerOutput::Refused(dealer, refusal));
+        } else {
+            core.put_out(dealer);
+            self.open.remove(&dealer);
+            core.refuse(dealer, refusal);
+        }
+        Ok(())
     }
 
     pub(super) fn accept_masked<R: CryptoRng>(
@@ -177,6 +277,7 @@ impl Collect {
         let index = core.log.entries().len() as u64;
         core.record_bytes(&upload.entry);
         self.survivors.insert(from, index);
+        self.inboxes.boxes.remove(&from);
         Ok(())
     }
 
@@ -204,6 +305,23 @@ impl Collect {
         if release.is_empty() {
             return Err(fail(Abort::ReleaseLeaks));
         }
+        // A secret of which fewer than t survivors hold good shares would never open: better to begin again without its
+        // dealer.
+        let spoilt: ClientSet = self
+            .complaints
+            .iter()
+            .filter(|(_, receivers)| {
+                survivors
+                    .iter()
+                    .filter(|holder| !receivers.contains(holder))
+                    .count()
+                    < need
+            })
+            .map(|(dealer, _)| *dealer)
+            .collect();
+        if let Some(client) = spoilt.iter().next().copied() {
+            return Err(fail(Abort::BadDealer { client }));
+        }
         let head = core.log.head();
         let too_long = || fail(Abort::Internal("a proof or set is too long"));
         let release = BoundedVec::new(release).map_err(|_| too_long())?;
@@ -212,21 +330,6 @@ impl Collect {
             .consistency(core.plan.head.size, head.size)
             .unwrap_or_default();
         let consistency = BoundedVec::new(consistency).map_err(|_| too_long())?;
-        core.present.retain(|client| survivors.contains(client));
-        for client in core.present.clone() {
-            let index = self.survivors.get(&client).copied().unwrap_or_default();
-            let inclusion = core.log.inclusion(index, head.size).unwrap_or_default();
-            let message = Proposal {
-                survivors: survivors.clone(),
-                release: release.clone(),
-                head,
-                index,
-                inclusion: BoundedVec::new(inclusion).map_err(|_| too_long())?,
-                consistency: consistency.clone(),
-            };
-            core.send(client, ToClient::Proposal(message));
-        }
-        core.deadline = now.plus(core.setup.deadlines.agree);
         let agree = Agree {
             plan: core.plan_leaf,
             roster: self.round.roster_digest,
@@ -234,7 +337,38 @@ impl Collect {
             survivors,
             release,
             head,
+            server: Signature([0; 64]),
         };
-        Ok(AgreePhase::new(self.round, self.dealers, self.sums, agree))
+        let agree = agree
+            .propose(&core.setup.identity, core.setup.book.federation())
+            .map_err(|error| fail(Abort::Wire(error)))?;
+        core.keep_present(|client| agree.survivors.contains(client));
+        let mut proposals = BTreeMap::new();
+        for client in core.present.clone() {
+            let index = self.survivors.get(&client).copied().unwrap_or_default();
+            let inclusion = core.log.inclusion(index, head.size).unwrap_or_default();
+            let message = Proposal {
+                survivors: agree.survivors.clone(),
+                release: agree.release.clone(),
+                head,
+                index,
+                inclusion: BoundedVec::new(inclusion).map_err(|_| too_long())?,
+                consistency: consistency.clone(),
+                server: agree.server,
+            };
+            proposals.insert(client, message.clone());
+            core.send(client, ToClient::Proposal(message));
+        }
+        core.deadline = now.plus(core.setup.deadlines.agree);
+        Ok(AgreePhase::new(
+            Unmasking {
+                round: self.round,
+                dealers: self.dealers,
+                complaints: self.complaints,
+                sums: self.sums,
+                agree,
+            },
+            proposals,
+        ))
     }
 }

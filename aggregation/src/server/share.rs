@@ -1,16 +1,17 @@
 //! Waits for: `shares` with a box for every other client. Sends: each client its inbox. May drop here: anybody, while t
-//! are left. The server cannot read a box and keeps none after sending it.
+//! are left. The server cannot read a box; it keeps a client's until that client has uploaded, for one that comes back.
 
-use super::collect::Collect;
+use super::collect::{Collect, Inboxes};
 use super::{Core, PhaseName, answered};
 use crate::Now;
 use crate::abort::Abort;
-use crate::message::{Dealing, EntryBytes, Inbox, SealedBox, ToClient};
+use crate::message::{Dealing, DealtBox, EntryBytes, Inbox, Roster, ToClient};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet};
+use veilsum_attestation::dealing::BoxTree;
 use veilsum_attestation::statement::{Keys, Shares};
-use veilsum_crypto::{BoundedVec, ClientId, Digest, RoundContext};
+use veilsum_crypto::{BoundedVec, BoxPublic, ClientId, Digest, RoundContext};
 
 /// What the roster fixed.
 pub(super) struct Round {
@@ -22,21 +23,38 @@ pub(super) struct Round {
 /// Dealings so far.
 pub(super) struct Share {
     round: Round,
+    /// What every client was sent, for those that come back without it.
+    message: Roster,
     dealt: BTreeMap<ClientId, Dealt>,
 }
 
 struct Dealt {
     entry: EntryBytes,
     shares: Shares,
-    boxes: BTreeMap<ClientId, BoundedVec<u8, 4096>>,
+    boxes: BTreeMap<ClientId, DealtBox>,
+}
+
+impl Round {
+    /// Everybody's box keys.
+    pub(super) fn box_keys(&self) -> BTreeMap<ClientId, BoxPublic> {
+        self.roster
+            .iter()
+            .map(|(client, keys)| (*client, keys.box_key))
+            .collect()
+    }
 }
 
 impl Share {
-    pub(super) fn new(round: Round) -> Self {
+    pub(super) fn new(round: Round, message: Roster) -> Self {
         Self {
             round,
+            message,
             dealt: BTreeMap::new(),
         }
+    }
+
+    pub(super) fn roster_message(&self) -> Roster {
+        self.message.clone()
     }
 
     pub(super) fn accept<R: CryptoRng>(
@@ -55,7 +73,11 @@ impl Share {
             return Err(Refusal::BadShare { dealer: from });
         }
         let others = self.round.roster.keys().filter(|client| **client != from);
-        if !dealing.boxes.iter().map(|sealed| &sealed.peer).eq(others) {
+        if !dealing.boxes.iter().map(|sealed| &sealed.receiver).eq(others) {
+            return Err(Refusal::BadShare { dealer: from });
+        }
+        let tree = BoxTree::of(dealing.boxes.iter().map(|sealed| &*sealed.sealed));
+        if tree.root() != shares.boxes {
             return Err(Refusal::BadShare { dealer: from });
         }
         match self.dealt.get(&from) {
@@ -63,13 +85,22 @@ impl Share {
             Some(_) => return Err(Refusal::Conflict("shares")),
             None => {}
         }
-        core.record_bytes(&dealing.entry);
         let boxes = dealing
             .boxes
             .into_vec()
             .into_iter()
-            .map(|sealed| (sealed.peer, sealed.sealed))
-            .collect();
+            .enumerate()
+            .map(|(index, sealed)| {
+                let proof = tree.proof(index).and_then(|proof| BoundedVec::new(proof).ok());
+                let dealt = DealtBox {
+                    dealer: from,
+                    sealed: sealed.sealed,
+                    proof: proof.ok_or(Refusal::BadShare { dealer: from })?,
+                };
+                Ok((sealed.receiver, dealt))
+            })
+            .collect::<Result<_, Refusal>>()?;
+        core.record_bytes(&dealing.entry);
         self.dealt.insert(
             from,
             Dealt {
@@ -95,28 +126,23 @@ impl Share {
         if have < need {
             return Err(fail(Abort::TooFewShares { have, need }));
         }
-        core.present.retain(|client| self.dealt.contains_key(client));
+        core.keep_present(|client| self.dealt.contains_key(client));
         let entries = self.dealt.values().map(|dealt| dealt.entry.clone()).collect();
         let shares = BoundedVec::new(entries).map_err(|_| fail(Abort::Internal("too many clients")))?;
+        let mut inboxes = BTreeMap::new();
         for client in core.present.clone() {
             let boxes = self
                 .dealt
-                .iter_mut()
-                .filter_map(|(dealer, dealt)| {
-                    dealt.boxes.remove(&client).map(|sealed| SealedBox {
-                        peer: *dealer,
-                        sealed,
-                    })
-                })
+                .values_mut()
+                .filter_map(|dealt| dealt.boxes.remove(&client))
                 .collect();
             let boxes = BoundedVec::new(boxes).map_err(|_| fail(Abort::Internal("too many clients")))?;
-            core.send(
-                client,
-                ToClient::Inbox(Inbox {
-                    shares: shares.clone(),
-                    boxes,
-                }),
-            );
+            let inbox = Inbox {
+                shares: shares.clone(),
+                boxes,
+            };
+            inboxes.insert(client, inbox.boxes.clone());
+            core.send(client, ToClient::Inbox(inbox));
         }
         core.deadline = now.plus(core.setup.deadlines.mask);
         let dealers = self
@@ -124,6 +150,14 @@ impl Share {
             .into_iter()
             .map(|(client, dealt)| (client, dealt.shares))
             .collect();
-        Ok(Collect::new(core, self.round, dealers))
+        Ok(Collect::new(
+            core,
+            self.round,
+            dealers,
+            Inboxes {
+                shares,
+                boxes: inboxes,
+            },
+        ))
     }
 }

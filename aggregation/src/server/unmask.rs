@@ -6,25 +6,42 @@ use super::share::Round;
 use super::{Core, Opened, Outcome, PhaseName};
 use crate::abort::Abort;
 use crate::mask::MaskScope;
+use crate::message::Agreement;
 use crate::refusal::Refusal;
 use crate::update;
 use rand_core::CryptoRng;
+use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use veilsum_attestation::model_digest;
 use veilsum_attestation::statement::{Agree, ClientSet, ClusterResult, Reveal, Shares, Sums};
 use veilsum_crypto::chunk::Chunking;
 use veilsum_crypto::commit::commit;
-use veilsum_crypto::share::{Reconstructor, Secret, share_digest};
-use veilsum_crypto::{BoundedVec, ClientId, ClusterId, Digest, MaskPublic, MaskSecret, SelfSeed, Share};
+use veilsum_crypto::share::{Reconstructor, Secret, Shared, share_digest};
+use veilsum_crypto::{
+    BoundedVec, ClientId, ClusterId, Digest, MaskPublic, MaskSecret, SelfSeed, Share, WireError,
+};
+
+/// What is opened once t have revealed.
+pub(super) struct Unmasking {
+    pub(super) round: Round,
+    pub(super) dealers: BTreeMap<ClientId, Shares>,
+    /// The dealers of bad boxes, each with the clients that have no share of it.
+    pub(super) complaints: BTreeMap<ClientId, BTreeSet<ClientId>>,
+    pub(super) sums: BTreeMap<ClusterId, Vec<u32>>,
+    pub(super) agree: Agree,
+}
 
 /// Shares so far, by revealer.
 pub(super) struct Unmask {
     round: Round,
     dealers: BTreeMap<ClientId, Shares>,
+    complaints: BTreeMap<ClientId, BTreeSet<ClientId>>,
     sums: BTreeMap<ClusterId, Vec<u32>>,
     agree: Agree,
     digest: Digest,
+    /// What every signer was sent, for those that come back without it.
+    agreement: Agreement,
     revealed: BTreeMap<ClientId, Opening>,
 }
 
@@ -35,21 +52,30 @@ struct Opening {
 }
 
 impl Unmask {
-    pub(super) fn new(
-        round: Round,
-        dealers: BTreeMap<ClientId, Shares>,
-        sums: BTreeMap<ClusterId, Vec<u32>>,
-        agree: Agree,
-        digest: Digest,
-    ) -> Self {
-        Self {
-            round,
-            dealers,
-            sums,
-            agree,
+    pub(super) fn new(next: Unmasking, agreement: Agreement) -> Result<Self, WireError> {
+        let digest = next.agree.digest()?;
+        Ok(Self {
+            round: next.round,
+            dealers: next.dealers,
+            complaints: next.complaints,
+            sums: next.sums,
+            agree: next.agree,
             digest,
+            agreement,
             revealed: BTreeMap::new(),
-        }
+        })
+    }
+
+    pub(super) fn agreement(&self) -> Agreement {
+        self.agreement.clone()
+    }
+
+    /// Whether `holder` has a share of `owner`: not if the box was bad.
+    fn has(&self, holder: ClientId, owner: ClientId) -> bool {
+        !self
+            .complaints
+            .get(&owner)
+            .is_some_and(|receivers| receivers.contains(&holder))
     }
 
     pub(super) fn accept<R: CryptoRng>(
@@ -68,6 +94,7 @@ impl Unmask {
         }
         let opening = self.check(core, from, reveal)?;
         core.record_bytes(entry);
+        core.reveals = true;
         self.revealed.insert(from, opening);
         Ok(())
     }
@@ -80,7 +107,9 @@ impl Unmask {
             .self_shares
             .iter()
             .map(|share| (share.owner, share.cluster))
-            .eq(wanted_seeds.iter().copied())
+            .eq(wanted_seeds
+                .into_iter()
+                .filter(|(owner, _)| self.has(from, *owner)))
         {
             return Err(bad);
         }
@@ -88,7 +117,7 @@ impl Unmask {
             .mask_shares
             .iter()
             .map(|share| share.owner)
-            .eq(self.dropped())
+            .eq(self.dropped().filter(|owner| self.has(from, *owner)))
         {
             return Err(bad);
         }
@@ -146,18 +175,36 @@ impl Unmask {
             .collect()
     }
 
-    /// The phase ends with the t-th valid reveal (more shares would be opened without need), or when nobody who could
-    /// still answer is left.
+    /// Good shares there are of the secret that has the fewest.
+    fn have(&self) -> usize {
+        let spoilt = self
+            .complaints
+            .iter()
+            .filter(|(owner, _)| self.agree.sharers.contains(owner))
+            .map(|(_, receivers)| {
+                self.revealed
+                    .keys()
+                    .filter(|client| receivers.contains(client))
+                    .count()
+            })
+            .max()
+            .unwrap_or_default();
+        self.revealed.len() - spoilt
+    }
+
+    /// The phase ends once there are t good shares of every secret (more would be opened without need), or when nobody who
+    /// could still answer is left.
     pub(super) fn count(&self, present: &BTreeSet<ClientId>, need: usize) -> (usize, usize) {
         let pending = present
             .iter()
             .filter(|client| !self.revealed.contains_key(client))
             .count();
-        (self.revealed.len(), need.min(self.revealed.len() + pending))
+        let have = self.have();
+        (have, need.min(have + pending))
     }
 
     pub(super) fn finish<R: CryptoRng>(self, core: &mut Core<R>) -> Result<(), (Abort, PhaseName)> {
-        let (have, need) = (self.revealed.len(), core.threshold());
+        let (have, need) = (self.have(), core.threshold());
         if have < need {
             return Err((Abort::TooFewReveal { have, need }, PhaseName::Unmask));
         }
@@ -166,22 +213,15 @@ impl Unmask {
 
     fn open<R: CryptoRng>(mut self, core: &mut Core<R>, need: usize) -> Result<(), Abort> {
         let internal = Abort::Internal("a revealed share is missing");
-        let answering: Vec<(ClientId, Opening)> = std::mem::take(&mut self.revealed)
-            .into_iter()
-            .take(need)
-            .collect();
-        let holders: Vec<ClientId> = answering.iter().map(|(client, _)| *client).collect();
-        let whole = Reconstructor::new(&holders).map_err(|_| internal.clone())?;
+        let answering = std::mem::take(&mut self.revealed);
+        let mut whole = Reconstructors::default();
 
         let mut masks = BTreeMap::new();
         for owner in self.dropped() {
-            let shares: Vec<&Share> = answering
+            let shares = answering
                 .iter()
-                .filter_map(|(_, opening)| opening.masks.get(&owner))
-                .collect();
-            let secret: MaskSecret = whole
-                .reconstruct(shares.into_iter())
-                .map_err(|_| internal.clone())?;
+                .filter_map(|(client, opening)| Some((*client, opening.masks.get(&owner)?)));
+            let secret: MaskSecret = whole.open(shares, need).ok_or(internal.clone())?;
             let keys = self.round.roster.get(&owner).ok_or(internal.clone())?;
             if !secret.matches(&keys.mask_key) {
                 return Err(Abort::BadDealer { client: owner });
@@ -190,13 +230,10 @@ impl Unmask {
         }
         let mut seeds: BTreeMap<(ClientId, ClusterId), SelfSeed> = BTreeMap::new();
         for (owner, cluster) in self.wanted_seeds(core) {
-            let shares: Vec<&Share> = answering
+            let shares = answering
                 .iter()
-                .filter_map(|(_, opening)| opening.seeds.get(&(owner, cluster)))
-                .collect();
-            let seed: SelfSeed = whole
-                .reconstruct(shares.into_iter())
-                .map_err(|_| internal.clone())?;
+                .filter_map(|(client, opening)| Some((*client, opening.seeds.get(&(owner, cluster))?)));
+            let seed: SelfSeed = whole.open(shares, need).ok_or(internal.clone())?;
             let digest = commit(&seed, owner, cluster, &self.round.context.plan);
             let keys = self.round.roster.get(&owner).ok_or(internal.clone())?;
             if !keys
@@ -294,5 +331,31 @@ impl Unmask {
             contributors,
             model: Arc::from(moved),
         })
+    }
+}
+
+/// Interpolation coefficients by who holds the shares: nearly always the same t clients.
+#[derive(Default)]
+struct Reconstructors(BTreeMap<Vec<ClientId>, Reconstructor>);
+
+impl Reconstructors {
+    /// A secret from the first `need` of its good shares; `None` when there are fewer.
+    fn open<'a, S: Shared>(
+        &mut self,
+        shares: impl Iterator<Item = (ClientId, &'a Share)>,
+        need: usize,
+    ) -> Option<S> {
+        let (holders, shares): (Vec<ClientId>, Vec<&Share>) = shares.take(need).unzip();
+        if holders.len() < need {
+            return None;
+        }
+        let whole = match self.0.entry(holders) {
+            Slot::Occupied(slot) => slot.into_mut(),
+            Slot::Vacant(slot) => {
+                let whole = Reconstructor::new(slot.key()).ok()?;
+                slot.insert(whole)
+            }
+        };
+        whole.reconstruct(shares.into_iter()).ok()
     }
 }

@@ -95,7 +95,7 @@ impl Run {
         let log = std::mem::take(&mut self.log);
         let seed = round << 16 | u64::from(attempt);
         let server = Server::start(
-            world.federation.server_setup(),
+            world.federation.server_setup(0),
             log,
             request,
             world.now,

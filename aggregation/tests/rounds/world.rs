@@ -6,6 +6,7 @@ use rand_core::Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use veilsum_aggregation::client::Membership;
+use veilsum_aggregation::message::Chunk;
 use veilsum_aggregation::*;
 use veilsum_attestation::statement::*;
 use veilsum_attestation::{Head, Log};
@@ -116,7 +117,7 @@ impl Federation {
         }
     }
 
-    pub(crate) fn server_setup(&self) -> Arc<ServerSetup> {
+    pub(crate) fn server_setup(&self, reconnect: u64) -> Arc<ServerSetup> {
         Arc::new(ServerSetup {
             identity: identity(2, 0),
             book: self.book.clone(),
@@ -128,6 +129,7 @@ impl Federation {
                 mask: 100,
                 agree: 100,
                 unmask: 100,
+                reconnect,
             },
         })
     }
@@ -193,6 +195,16 @@ pub(crate) struct World {
     pub(crate) done: BTreeMap<ClientId, Vec<(ClusterId, Digest)>>,
     pub(crate) ended: BTreeMap<ClientId, String>,
     pub(crate) sent: BTreeMap<ClientId, usize>,
+    /// What each client keeps on disk: its journal, its last head, its masked vectors.
+    pub(crate) journals: BTreeMap<ClientId, Vec<u8>>,
+    pub(crate) heads: BTreeMap<ClientId, Head>,
+    pub(crate) spools: BTreeMap<(ClientId, ClusterId), Vec<u8>>,
+    /// Milliseconds a client may be away.
+    pub(crate) reconnect: u64,
+    /// Clients whose hello the server has not seen since their connection was lost.
+    offline: BTreeSet<ClientId>,
+    /// Uploads that went on in the middle.
+    pub(crate) resumed: usize,
     up: BTreeMap<(ClientId, bool), Wire>,
     down: BTreeMap<ClientId, Wire>,
     /// A dishonest server's or network's hand on each message on its way down.
@@ -261,6 +273,12 @@ impl World {
             done: BTreeMap::new(),
             ended: BTreeMap::new(),
             sent: BTreeMap::new(),
+            journals: BTreeMap::new(),
+            heads: BTreeMap::new(),
+            spools: BTreeMap::new(),
+            reconnect: 0,
+            offline: BTreeSet::new(),
+            resumed: 0,
             up: BTreeMap::new(),
             down: BTreeMap::new(),
             down_hand: None,
@@ -298,7 +316,13 @@ impl World {
     pub(crate) fn start(&mut self, log: Log, round: u64) -> Result<(), Abort> {
         let request = self.request(round, 0);
         let seed = u64::from(self.rng.next_u32());
-        let server = Server::start(self.federation.server_setup(), log, request, self.now, rng(seed));
+        let server = Server::start(
+            self.federation.server_setup(self.reconnect),
+            log,
+            request,
+            self.now,
+            rng(seed),
+        );
         self.server = Some(server.map_err(|(abort, _)| abort)?);
         self.drain_server();
         Ok(())
@@ -345,7 +369,13 @@ impl World {
             let (kind, body) = self.up.get_mut(&key).unwrap().pop_front().unwrap();
             let message = ToServer::decode(kind, &body).unwrap();
             if let Some(server) = self.server.as_mut() {
-                server.handle(key.0, message, self.now);
+                match message {
+                    ToServer::Hello(hello) => {
+                        self.offline.remove(&key.0);
+                        server.join(key.0, &hello, self.now);
+                    }
+                    message => server.handle(key.0, message, self.now),
+                }
             }
             self.drain_server();
         } else {
@@ -399,9 +429,62 @@ impl World {
                 ClientOutput::Ended { reason, .. } => {
                     self.ended.insert(id, reason);
                 }
-                ClientOutput::Keep(_) | ClientOutput::Progress { .. } => {}
+                ClientOutput::Keep(head) => {
+                    self.heads.insert(id, head);
+                }
+                ClientOutput::Journal(bytes) => {
+                    self.journals.insert(id, bytes);
+                }
+                ClientOutput::Spool { cluster, packed, .. } => {
+                    self.spools.insert((id, cluster), packed);
+                }
+                ClientOutput::Upload { round, attempt, from } => {
+                    let rule = self.federation.policy.update;
+                    let chunking = chunk::Chunking::new(rule.modulus, rule.entries as usize + 1);
+                    self.resumed += usize::from(from.iter().any(|(_, first)| *first > 0));
+                    for (cluster, first) in from {
+                        let packed = self.spools[&(id, cluster)].clone();
+                        for chunk in Chunk::cut((round, attempt), cluster, &packed, chunking, first) {
+                            self.send_up(id, &ToServer::Chunk(chunk));
+                        }
+                    }
+                }
+                ClientOutput::Progress { .. } => {}
             }
         }
+    }
+
+    /// The client's connection is lost, with everything on its way, and comes back at once.
+    pub(crate) fn reconnect(&mut self, id: ClientId) {
+        self.cut(id);
+        self.clients.get_mut(&id).unwrap().connected();
+        self.drain_client(id);
+    }
+
+    /// The client's process dies and is started again from its disk.
+    pub(crate) fn restart(&mut self, id: ClientId) {
+        self.cut(id);
+        let head = self.heads.get(&id).copied().unwrap_or_else(Head::empty);
+        let member = self.federation.member(id.0);
+        let rng = rng(u64::from(self.rng.next_u32()));
+        let client = match self.journals.get(&id) {
+            Some(journal) => Client::restore(member, head, journal, rng).unwrap(),
+            None => Client::new(member, head, rng).unwrap(),
+        };
+        self.clients.insert(id, client);
+        self.clients.get_mut(&id).unwrap().connected();
+        self.drain_client(id);
+    }
+
+    pub(crate) fn cut(&mut self, id: ClientId) {
+        self.up.remove(&(id, false));
+        self.up.remove(&(id, true));
+        self.down.remove(&id);
+        self.offline.insert(id);
+        if let Some(server) = self.server.as_mut() {
+            server.gone(id, self.now);
+        }
+        self.drain_server();
     }
 
     fn send_up(&mut self, id: ClientId, message: &ToServer) {
@@ -441,6 +524,7 @@ impl World {
     pub(crate) fn drain_server(&mut self) {
         while let Some(output) = self.server.as_mut().and_then(Server::poll_output) {
             match output {
+                ServerOutput::Send(to, _) if self.offline.contains(&to) => {}
                 ServerOutput::Send(to, message) => {
                     let message = match self.down_hand.as_mut() {
                         Some(hand) => hand(to, message),

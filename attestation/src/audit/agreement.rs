@@ -43,6 +43,10 @@ pub(super) fn check<'a>(scene: &Scene<'a>, tree: &Tree, report: &mut Report) -> 
         });
     }
     check.demand(
+        body.is_proposed_by(&scene.policy().server, scene.book().federation()),
+        || "the server never signed the proposal that was agreed on".to_owned(),
+    );
+    check.demand(
         body.plan == scene.plan_leaf() && body.roster == scene.roster,
         || "the agreement is about another plan or roster".to_owned(),
     );

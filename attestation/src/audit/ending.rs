@@ -3,6 +3,7 @@
 //! really not come out; and an attempt without an end, as a server that crashed leaves it, if fewer than t revealed.
 
 use super::agreement::Agreed;
+use super::complaint::Complaints;
 use super::log::head_at;
 use super::report::{Check, Report};
 use super::reveal::Opening;
@@ -15,13 +16,13 @@ use crate::statement::{Aborted, Phase};
 use std::collections::BTreeSet;
 use veilsum_crypto::{ClientId, ClusterId};
 
-pub(super) fn check(scene: &Scene<'_>, opening: &Opening, report: &mut Report) {
+pub(super) fn check(scene: &Scene<'_>, opening: &Opening, complaints: &Complaints, report: &mut Report) {
     let attempt = scene.attempt;
     let mut check = report.check(CheckName::Ending, scene.place);
     let revealed = revealers(scene);
     match &attempt.end {
         Some(End::Sums(_)) => {}
-        Some(End::Aborted(said)) => aborted(&mut check, scene, &said.body, opening),
+        Some(End::Aborted(said)) => aborted(&mut check, scene, &said.body, opening, complaints),
         None if revealed >= scene.threshold() => {
             check.violated(|| {
                 format!("{revealed} clients revealed, enough to open sums, and none were published")
@@ -51,7 +52,13 @@ pub(super) fn check(scene: &Scene<'_>, opening: &Opening, report: &mut Report) {
     check.done();
 }
 
-fn aborted(check: &mut Check<'_>, scene: &Scene<'_>, body: &Aborted, opening: &Opening) {
+fn aborted(
+    check: &mut Check<'_>,
+    scene: &Scene<'_>,
+    body: &Aborted,
+    opening: &Opening,
+    complaints: &Complaints,
+) {
     let attempt = scene.attempt;
     check.demand(Some((body.round, body.attempt)) == scene.place, || {
         "the abort is of another attempt".to_owned()
@@ -90,10 +97,16 @@ fn aborted(check: &mut Check<'_>, scene: &Scene<'_>, body: &Aborted, opening: &O
         ),
         "BadDealer" => Some(
             !body.culprits.is_empty()
-                && body
-                    .culprits
-                    .iter()
-                    .all(|culprit| opening.bad_dealers.contains(culprit)),
+                && body.culprits.iter().all(|culprit| {
+                    opening.bad_dealers.contains(culprit)
+                        || (complaints.against(*culprit)
+                            && attempt
+                                .masked
+                                .keys()
+                                .filter(|holder| !complaints.between(*culprit, **holder))
+                                .count()
+                                < need)
+                }),
         ),
         _ => None,
     };

@@ -3,6 +3,7 @@
 //! are used?
 
 use super::agreement::Agreed;
+use super::complaint::Complaints;
 use super::report::{Check, Report};
 use super::scene::Scene;
 use super::verdict::CheckName;
@@ -33,7 +34,12 @@ struct Shares {
 
 /// Checks an attempt's reveals and puts the secrets together. Below the threshold nothing opens, which is as it must be
 /// for an attempt that was aborted.
-pub(super) fn check(scene: &Scene<'_>, agreed: Option<&Agreed<'_>>, report: &mut Report) -> Opening {
+pub(super) fn check(
+    scene: &Scene<'_>,
+    agreed: Option<&Agreed<'_>>,
+    complaints: &Complaints,
+    report: &mut Report,
+) -> Opening {
     let reveals = &scene.attempt.reveals;
     if reveals.is_empty() {
         return Opening::default();
@@ -42,7 +48,7 @@ pub(super) fn check(scene: &Scene<'_>, agreed: Option<&Agreed<'_>>, report: &mut
     let Some(agreed) = agreed else {
         return Opening::default();
     };
-    requests(scene, agreed, report);
+    requests(scene, agreed, complaints, report);
     let shares = stated(scene, report);
 
     let revealers: BTreeSet<ClientId> = reveals.iter().map(|(client, _)| *client).collect();
@@ -78,7 +84,7 @@ fn one_kind(scene: &Scene<'_>, report: &mut Report) {
 }
 
 /// Who revealed, and which shares.
-fn requests(scene: &Scene<'_>, agreed: &Agreed<'_>, report: &mut Report) {
+fn requests(scene: &Scene<'_>, agreed: &Agreed<'_>, complaints: &Complaints, report: &mut Report) {
     let mut check = report.check(CheckName::Reveals, scene.place);
     let seeds: BTreeSet<_> = wanted_seeds(scene, agreed).into_iter().collect();
     let masks: BTreeSet<_> = wanted_masks(agreed).into_iter().collect();
@@ -89,7 +95,17 @@ fn requests(scene: &Scene<'_>, agreed: &Agreed<'_>, report: &mut Report) {
         check.demand(reveal.body.agreement == agreed.digest, || {
             format!("{client} answered another agreement")
         });
-        requested(&mut check, *client, reveal, &seeds, &masks);
+        let own_seeds = seeds
+            .iter()
+            .copied()
+            .filter(|(owner, _)| !complaints.between(*owner, *client))
+            .collect();
+        let own_masks = masks
+            .iter()
+            .copied()
+            .filter(|owner| !complaints.between(*owner, *client))
+            .collect();
+        requested(&mut check, *client, reveal, &own_seeds, &own_masks);
     }
     check.done();
 }

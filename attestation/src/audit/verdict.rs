@@ -100,6 +100,8 @@ checks! {
     Threshold = "threshold";
     /// At least t survivors signed one survivor set, head and release, and the survivors are who uploaded.
     Agreement = "agreement";
+    /// Every complaint about a dealer convicts that dealer.
+    Complaints = "complaints";
     /// Only signers of the agreement revealed, exactly the shares it asks for.
     Reveals = "reveals";
     /// Nobody's self-mask and mask secret were both opened.

@@ -3,7 +3,7 @@
 
 use super::record::{Body, Record};
 use crate::statement::{
-    Aborted, Agree, Keys, Kind, Late, Masked, Member, Party, Plan, Policy, Reveal, Shares, Sums,
+    Aborted, Agree, Complaint, Keys, Kind, Late, Masked, Member, Party, Plan, Policy, Reveal, Shares, Sums,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -37,6 +37,8 @@ pub(crate) struct Attempt {
     /// Every reveal of the attempt, misplaced and repeated ones included: what was opened was opened.
     pub(crate) reveals: Vec<(ClientId, Said<Reveal>)>,
     pub(crate) lates: Vec<Said<Late>>,
+    /// Each client's complaints about dealers.
+    pub(crate) complaints: Vec<(ClientId, Said<Complaint>)>,
     pub(crate) end: Option<End>,
     stage: Stage,
 }
@@ -142,6 +144,7 @@ impl Attempt {
             agrees: Vec::new(),
             reveals: Vec::new(),
             lates: Vec::new(),
+            complaints: Vec::new(),
             end: None,
             stage: Stage::Keys,
         }
@@ -176,6 +179,19 @@ impl Attempt {
             (Body::Reveal(body), Party::Client(client)) => {
                 let stage = self.advance(Stage::Reveal);
                 each(&mut self.reveals, client, Said { index, leaf, body }, stage)
+            }
+            (Body::Complaint(body), Party::Client(client)) => {
+                // Boxes are opened when the last has been dealt, and nobody complains who has seen a proposal.
+                if self.stage < Stage::Shares || self.stage > Stage::Masked {
+                    return Some(Why::Order);
+                }
+                self.stage = Stage::Masked;
+                let again = self
+                    .complaints
+                    .iter()
+                    .any(|(known, said)| *known == client && said.body.dealer == body.dealer);
+                self.complaints.push((client, Said { index, leaf, body }));
+                again.then_some(Why::Again)
             }
             (Body::Late(body), _) => {
                 // The mask phase has begun once shares are in, and a client that is out may come at any time after.
@@ -237,7 +253,7 @@ fn signer_fits(kind: Kind, signer: Party) -> bool {
     match kind {
         Kind::Member | Kind::Policy => signer == Party::Authority,
         Kind::Plan | Kind::Sums | Kind::Late | Kind::Aborted => signer == Party::Server,
-        Kind::Keys | Kind::Shares | Kind::Masked | Kind::Agree | Kind::Reveal => {
+        Kind::Keys | Kind::Shares | Kind::Complaint | Kind::Masked | Kind::Agree | Kind::Reveal => {
             matches!(signer, Party::Client(_))
         }
     }

@@ -1,8 +1,8 @@
 //! One log entry, taken apart: who says what. Nothing is believed yet.
 
 use crate::statement::{
-    Aborted, Agree, Entry, Keys, Kind, Late, Masked, Member, Plan, Policy, Reveal, Shares, StatementError,
-    Sums, leaf_hash,
+    Aborted, Agree, Complaint, Entry, Keys, Kind, Late, Masked, Member, Plan, Policy, Reveal, Shares,
+    StatementError, Sums, leaf_hash,
 };
 use veilsum_crypto::{Digest, wire};
 
@@ -29,6 +29,7 @@ pub(crate) enum Body {
     Sums(Sums),
     Late(Late),
     Aborted(Aborted),
+    Complaint(Complaint),
 }
 
 impl Record {
@@ -47,6 +48,7 @@ impl Record {
             Kind::Sums => Body::Sums(wire::decode(&entry.body)?),
             Kind::Late => Body::Late(wire::decode(&entry.body)?),
             Kind::Aborted => Body::Aborted(wire::decode(&entry.body)?),
+            Kind::Complaint => Body::Complaint(wire::decode(&entry.body)?),
         };
         Ok(Self {
             index,

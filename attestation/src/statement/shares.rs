@@ -15,6 +15,9 @@ pub struct Shares {
     /// For each client of the roster, ascending: the digest of its share of the mask secret, then of its share of each
     /// self-mask seed, by the dealer's clusters ascending.
     pub digests: BoundedVec<Digest, MAX_DIGESTS>,
+    /// RFC 6962 root over the sealed boxes, by receiver ascending: a bad box is its dealer's, or else was changed on the
+    /// way.
+    pub boxes: Digest,
 }
 
 impl Shares {
@@ -44,7 +47,7 @@ pub(super) const MAX_DIGESTS: usize = 2000;
 
 impl Wire for Shares {
     const KIND: &'static str = "shares";
-    const MAX_LEN: usize = 64 + 8 + 32 * MAX_DIGESTS;
+    const MAX_LEN: usize = 96 + 8 + 32 * MAX_DIGESTS;
 }
 
 impl Statement for Shares {

@@ -223,6 +223,7 @@ impl Hand {
                 plan: plan_leaf,
                 roster,
                 digests: BoundedVec::new(digests).unwrap(),
+                boxes: Digest([0; 32]),
             };
             (bend.shares)(dealer, &mut body);
             if !(bend.silent)(Kind::Shares, dealer) {
@@ -298,8 +299,10 @@ impl Hand {
             survivors: survivors.clone(),
             release: BoundedVec::new(vec![CLUSTER]).unwrap(),
             head: self.log.head(),
+            server: Signature([0; 64]),
         };
         (bend.agree)(&mut agree);
+        let agree = agree.propose(&identity(Party::Server), &self.federation).unwrap();
         let agreement = agree.digest().unwrap();
         let intruders = bend.intruders.iter().copied().map(ClientId);
         for client in survivors.iter().copied().chain(intruders.clone()) {
