@@ -27,15 +27,17 @@ mod packing;
 mod release;
 mod search;
 mod tableau;
+mod window;
 mod work;
 
 use std::fmt;
 
 pub use block::Cover;
 pub use certificate::{BlockProof, Certificate, Proof};
-pub use info::{clusters_you_can_have, crowd, parity_support};
+pub use info::{Parity, clusters_you_can_have, crowd, leverages, parity, parity_support};
 pub use membership::{Membership, MembershipError};
 pub use release::{Release, Withheld, release_set};
+pub use window::Window;
 
 use block::{Block, Obstacle, blocks};
 use search::{Combination, search};

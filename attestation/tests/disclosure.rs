@@ -10,13 +10,15 @@
 )]
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
 use veilsum_attestation::disclosure::{
-    BlockProof, Certificate, Cover, CrowdRule, Exposure, Membership, Proof, Undecided, Verdict, Withheld,
-    check, check_within, clusters_you_can_have, crowd, parity_support, release_set,
+    BlockProof, Certificate, Cover, CrowdRule, Exposure, Membership, MembershipError, Proof, Undecided,
+    Verdict, Window, Withheld, check, check_within, clusters_you_can_have, crowd, leverages, parity,
+    parity_support, release_set,
 };
 
 #[path = "disclosure/plan.rs"]
@@ -558,6 +560,18 @@ fn parity_agrees_with_listing_all_combinations() {
             }
         }
         assert_eq!(parity_support(&plan.matrix()), least, "{plan:?}");
+        let Some(found) = parity(&plan.matrix()) else {
+            continue;
+        };
+        let times = |client: usize| {
+            found
+                .clusters
+                .iter()
+                .filter(|row| plan.rows[**row][client])
+                .count()
+        };
+        let odd: Vec<usize> = (0..n).filter(|client| times(*client) % 2 == 1).collect();
+        assert_eq!((&found.clients, Some(count(&odd))), (&odd, least), "{plan:?}");
     }
 }
 
@@ -577,6 +591,82 @@ fn the_crowd_lies_between_the_smallest_atom_and_the_least_cover() {
     }
     let one = Membership::from_members(9, &[(0..7).collect()]).unwrap();
     assert!((crowd(&one) - 7.0).abs() < 1e-9);
+}
+
+#[test]
+fn leverages_are_those_of_the_normal_equations() {
+    // W = [1 1 1 0; 0 1 1 1]: W W^T = [3 2; 2 3], its inverse [3 -2; -2 3] / 5, so the outer clients have 3/5 and
+    // the inner ones 2/5, together the rank.
+    let matrix = Membership::from_members(5, &[vec![0, 1, 2], vec![1, 2, 3], vec![0, 1, 2]]).unwrap();
+    for (found, expected) in leverages(&matrix).into_iter().zip([0.6, 0.4, 0.4, 0.6, 0.0]) {
+        assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+    }
+    let mut rng = ChaCha20Rng::seed_from_u64(14);
+    for _ in 0..200 {
+        let plan = Plan::random(&mut rng);
+        let found = leverages(&plan.matrix());
+        let sum: f64 = found.iter().sum();
+        assert!(
+            (sum - sum.round()).abs() < 1e-9 && found.iter().all(|one| (-1e-9..1.0 + 1e-9).contains(one))
+        );
+    }
+    // Too entangled for exact ranks: the crowd is not infinite then, but that of the sums.
+    let matrix = Membership::from_members(92, &determinant_is_the_prime()).unwrap();
+    let found = leverages(&matrix);
+    assert!((crowd(&matrix) - 1.0).abs() < 1e-6, "{}", crowd(&matrix));
+    assert!((found.iter().sum::<f64>() - 92.0).abs() < 1e-6);
+}
+
+#[test]
+fn two_rounds_of_one_plan_expose_a_dropout_and_whole_groups_do_not() {
+    let mut rng = ChaCha20Rng::seed_from_u64(15);
+    let orgs: Vec<u32> = (0..40).collect();
+    let two = rule(2, 0);
+    for _ in 0..20 {
+        let plan = soft(&mut rng, 40, 3, 20);
+        let mut window = Window::new(40, NonZeroUsize::new(5).unwrap());
+        window.push(plan.clone()).unwrap();
+        let one = window.crowd();
+        assert!((one - crowd(&plan)).abs() < 1e-12);
+        let gone = below(&mut rng, 40) as usize;
+        window
+            .push(plan.restrict(&(0..40).filter(|client| *client != gone).collect::<Vec<_>>()))
+            .unwrap();
+        // If nothing changed between the rounds, the difference is the client that is missing.
+        assert!((window.crowd() - 1.0).abs() < 1e-9, "{}", window.crowd());
+        let Verdict::Exposed(exposure) = window.check(&orgs, &two) else {
+            panic!("client {gone} is exposed")
+        };
+        assert_eq!(exposure.clients, [gone]);
+        // Five full rounds later it is forgotten.
+        for _ in 0..5 {
+            window.push(plan.clone()).unwrap();
+        }
+        assert_eq!(window.rounds(), 5);
+        assert!((window.crowd() - one).abs() < 1e-9);
+    }
+    // Groups of four with the same clusters, which count only when complete, over 30 rounds.
+    let members = [(0..24).collect(), (16..40).collect(), (8..20).collect()];
+    let plan = Membership::from_members(40, &members).unwrap();
+    let mut window = Window::new(40, NonZeroUsize::new(30).unwrap());
+    for _ in 0..30 {
+        let gone = [below(&mut rng, 40) / 4, below(&mut rng, 40) / 4];
+        let whole = |client: &usize| !gone.contains(&(u32::try_from(*client).unwrap() / 4));
+        window
+            .push(plan.restrict(&(0..40).filter(whole).collect::<Vec<_>>()))
+            .unwrap();
+    }
+    assert!(window.crowd() > 4.0 - 1e-6, "{}", window.crowd());
+    let other = Membership::from_members(39, &[vec![0]]).unwrap();
+    assert_eq!(
+        window.push(other),
+        Err(MembershipError::Ragged {
+            cluster: 0,
+            got: 39,
+            expected: 40
+        })
+    );
+    assert_eq!(window.rounds(), 30);
 }
 
 #[test]
@@ -646,6 +736,10 @@ fn figures() {
         let plans: Vec<_> = (0..3).map(|seed| (dense(n, k, seed), least)).collect();
         time(&format!("dense {n} x {k}, c {least}"), &plans);
     }
+}
+
+fn count(list: &[usize]) -> u32 {
+    u32::try_from(list.len()).unwrap()
 }
 
 fn rule(crowd: u32, crowd_orgs: u32) -> CrowdRule {

@@ -108,6 +108,16 @@ impl Membership {
         Ok(Self { clients, rows })
     }
 
+    /// The rows of several matrices over `clients` clients, one matrix after the other. Those over another number of
+    /// clients are left out.
+    pub(super) fn stacked<'a>(clients: usize, matrices: impl IntoIterator<Item = &'a Self>) -> Self {
+        let same = matrices.into_iter().filter(|matrix| matrix.clients == clients);
+        Self {
+            clients,
+            rows: same.flat_map(|matrix| matrix.rows.iter().cloned()).collect(),
+        }
+    }
+
     /// Number of rows, withheld and empty ones included.
     #[must_use]
     pub fn clusters(&self) -> usize {
@@ -183,7 +193,7 @@ impl Membership {
 }
 
 /// The positions of the one bits, ascending.
-fn bits(row: &[u64]) -> impl Iterator<Item = usize> {
+pub(super) fn bits(row: &[u64]) -> impl Iterator<Item = usize> {
     row.iter().enumerate().flat_map(|(index, word)| {
         (0..WORD)
             .filter(move |bit| word >> bit & 1 == 1)
