@@ -1,9 +1,9 @@
 //! What can be proved later.
 //!
 //! [`statement`] is the vocabulary: the signed bodies the parties exchange *are* the records. [`log`] keeps them in order
-//! under a Merkle tree ([`merkle`]), a [`checkpoint`] signs its head as a C2SP [`note`], [`disclosure`] decides which
-//! overlapping sums may be opened, [`dealing`] is what a sealed box of shares
-//! holds, [`bundle`] is what an auditor is handed and [`audit`] replays it to a verdict.
+//! under a Merkle tree ([`merkle`]), a [`checkpoint`] signs its head as a C2SP [`note`], [`tlog`] lays it out in tiles and
+//! has it witnessed, [`disclosure`] decides which overlapping sums may be opened, [`dealing`] is what a sealed box of
+//! shares holds, [`bundle`] is what an auditor is handed and [`audit`] replays it to a verdict.
 
 pub mod audit;
 pub mod bundle;
@@ -16,6 +16,7 @@ pub mod model;
 pub mod note;
 pub mod release;
 pub mod statement;
+pub mod tlog;
 
 pub use audit::{Auditor, Trust};
 pub use bundle::{BundleReader, BundleWriter};

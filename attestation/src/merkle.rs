@@ -8,7 +8,7 @@ mod proof;
 mod tree;
 
 pub use proof::{verify_consistency, verify_inclusion};
-pub use tree::Tree;
+pub use tree::{Nodes, Tree, prove_consistency, prove_inclusion, root};
 
 use sha2::{Digest, Sha256};
 

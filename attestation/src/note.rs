@@ -207,15 +207,21 @@ impl fmt::Display for Note {
     /// The bytes that [`Note::parse`] reads, once there is a signature.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.text)?;
-        self.signatures.iter().try_for_each(|line| {
-            let bytes = [line.key_id.as_slice(), &line.signature].concat();
-            writeln!(f, "{LINE_START}{} {}", line.name, STANDARD.encode(bytes))
-        })
+        self.signatures.iter().try_for_each(|line| writeln!(f, "{line}"))
+    }
+}
+
+impl fmt::Display for NoteSignature {
+    /// The line without its newline.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = [self.key_id.as_slice(), &self.signature].concat();
+        write!(f, "{LINE_START}{} {}", self.name, STANDARD.encode(bytes))
     }
 }
 
 impl NoteSignature {
-    fn parse(line: &str) -> Option<Self> {
+    /// Reads one signature line, without its newline.
+    pub(crate) fn parse(line: &str) -> Option<Self> {
         let (name, encoded) = line.strip_prefix(LINE_START)?.split_once(' ')?;
         check_name(name).ok()?;
         let bytes = STANDARD.decode(encoded).ok()?;
@@ -256,20 +262,13 @@ impl NoteKey {
     /// First four bytes of `H(name || newline || 01 || public key)`.
     #[must_use]
     pub fn id(&self) -> [u8; 4] {
-        let hash = Sha256::new()
-            .chain_update(&self.name)
-            .chain_update([b'\n', ED25519])
-            .chain_update(self.public);
-        let [a, b, c, d, ..] = <[u8; 32]>::from(hash.finalize());
-        [a, b, c, d]
+        key_id(&self.name, ED25519, &self.public)
     }
 }
 
 impl fmt::Display for NoteKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let id = u32::from_be_bytes(self.id());
-        let key = [[ED25519].as_slice(), &self.public].concat();
-        write!(f, "{}+{id:08x}+{}", self.name, STANDARD.encode(key))
+        write_key(f, &self.name, ED25519, &self.public)
     }
 }
 
@@ -279,13 +278,7 @@ impl FromStr for NoteKey {
     /// Accepts exactly what is written for an Ed25519 key, id included.
     fn from_str(text: &str) -> Result<Self, NoteError> {
         let malformed = || NoteError::Key(text.chars().take(SHOWN).collect());
-        let mut parts = text.splitn(3, '+');
-        let (name, encoded) = parts.next().zip(parts.nth(1)).ok_or_else(malformed)?;
-        let bytes = STANDARD.decode(encoded).map_err(|_| malformed())?;
-        let public = match bytes.split_first() {
-            Some((&ED25519, public)) => public.try_into().map_err(|_| malformed())?,
-            _ => return Err(malformed()),
-        };
+        let (name, public) = read_key(text, ED25519).ok_or_else(malformed)?;
         let key = Self::new(name, public).map_err(|_| malformed())?;
         if key.to_string() == text {
             Ok(key)
@@ -293,6 +286,32 @@ impl FromStr for NoteKey {
             Err(malformed())
         }
     }
+}
+
+/// First four bytes of `H(name || newline || type || public key)`.
+pub(crate) fn key_id(name: &str, kind: u8, public: &[u8; 32]) -> [u8; 4] {
+    let hash = Sha256::new()
+        .chain_update(name)
+        .chain_update([b'\n', kind])
+        .chain_update(public);
+    let [a, b, c, d, ..] = <[u8; 32]>::from(hash.finalize());
+    [a, b, c, d]
+}
+
+/// Writes `name+hex(key id)+base64(type || public key)`.
+pub(crate) fn write_key(f: &mut fmt::Formatter<'_>, name: &str, kind: u8, public: &[u8; 32]) -> fmt::Result {
+    let id = u32::from_be_bytes(key_id(name, kind, public));
+    let key = [[kind].as_slice(), public].concat();
+    write!(f, "{name}+{id:08x}+{}", STANDARD.encode(key))
+}
+
+/// The name and the 32 bytes of a key of one type; the caller compares what [`write_key`] makes of them.
+pub(crate) fn read_key(text: &str, kind: u8) -> Option<(&str, [u8; 32])> {
+    let mut parts = text.splitn(3, '+');
+    let (name, encoded) = parts.next().zip(parts.nth(1))?;
+    let bytes = STANDARD.decode(encoded).ok()?;
+    let (first, public) = bytes.split_first()?;
+    (*first == kind).then_some((name, public.try_into().ok()?))
 }
 
 fn check_size(size: usize) -> Result<(), NoteError> {
@@ -311,7 +330,7 @@ fn check_characters(text: &str) -> Result<(), NoteError> {
     }
 }
 
-fn check_name(name: &str) -> Result<(), NoteError> {
+pub(crate) fn check_name(name: &str) -> Result<(), NoteError> {
     let forbidden = |c: char| c.is_whitespace() || c == '+' || c < ' ';
     if name.is_empty() || name.len() > MAX_NAME || name.contains(forbidden) {
         return Err(NoteError::Name(name.chars().take(SHOWN).collect()));
@@ -329,7 +348,7 @@ pub const MAX_SIGNATURES: usize = 100;
 const MAX_NAME: usize = 256;
 
 /// How much of a malformed key or name an error repeats, in characters.
-const SHOWN: usize = 80;
+pub(crate) const SHOWN: usize = 80;
 
 /// Em dash and space.
 const LINE_START: &str = "\u{2014} ";

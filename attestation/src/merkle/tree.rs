@@ -55,7 +55,7 @@ impl Tree {
     /// The hash of a leaf.
     #[must_use]
     pub fn leaf(&self, index: u64) -> Option<Hash> {
-        self.complete(0, index)
+        self.node(0, index)
     }
 
     /// The root over all leaves.
@@ -69,11 +69,7 @@ impl Tree {
     /// # Errors
     /// [`MerkleError::TooLarge`] if it has not got there yet.
     pub fn root_at(&self, size: u64) -> Result<Hash, MerkleError> {
-        if size == 0 {
-            Ok(empty_root())
-        } else {
-            self.range(0, size, size)
-        }
+        root(size, &mut self.nodes(size))
     }
 
     /// The proof that leaf `index` is in the tree of the first `size` leaves (RFC 9162, 2.1.3.1).
@@ -82,22 +78,7 @@ impl Tree {
     /// [`MerkleError::TooLarge`] or [`MerkleError::NoSuchLeaf`].
     pub fn inclusion_proof(&self, index: u64, size: u64) -> Result<Vec<Hash>, MerkleError> {
         self.holds(size)?;
-        if index >= size {
-            return Err(MerkleError::NoSuchLeaf { index, size });
-        }
-        let (mut start, mut end, mut proof) = (0, size, Vec::new());
-        while end - start > 1 {
-            let middle = start + split(end - start);
-            if index < middle {
-                proof.push(self.range(middle, end, size)?);
-                end = middle;
-            } else {
-                proof.push(self.range(start, middle, size)?);
-                start = middle;
-            }
-        }
-        proof.reverse();
-        Ok(proof)
+        prove_inclusion(index, size, &mut self.nodes(size))
     }
 
     /// The proof that the tree of `new` leaves extends the tree of `old` leaves (RFC 9162, 2.1.4.1).
@@ -107,30 +88,25 @@ impl Tree {
     /// [`MerkleError::FromEmpty`] for `old` 0, [`MerkleError::Shrunk`] or [`MerkleError::TooLarge`].
     pub fn consistency_proof(&self, old: u64, new: u64) -> Result<Vec<Hash>, MerkleError> {
         self.holds(new)?;
-        if old == 0 {
-            return Err(MerkleError::FromEmpty);
+        prove_consistency(old, new, &mut self.nodes(new))
+    }
+
+    /// The hash over the complete subtree of leaves `index * 2^level` to `(index + 1) * 2^level`; `None` where the tree
+    /// has not all of them.
+    #[must_use]
+    pub fn node(&self, level: u8, index: u64) -> Option<Hash> {
+        self.levels
+            .get(usize::from(level))?
+            .get(usize::try_from(index).ok()?)
+            .copied()
+    }
+
+    fn nodes(&self, asked: u64) -> impl FnMut(u8, u64) -> Result<Hash, MerkleError> {
+        let held = self.size();
+        move |level, index| {
+            self.node(level, index)
+                .ok_or(MerkleError::TooLarge { held, asked })
         }
-        if old > new {
-            return Err(MerkleError::Shrunk { old, new });
-        }
-        let (mut start, mut end, mut proof) = (0, new, Vec::new());
-        // Down to the subtree that ends where the old tree ended.
-        while end != old {
-            let middle = start + split(end - start);
-            if old <= middle {
-                proof.push(self.range(middle, end, new)?);
-                end = middle;
-            } else {
-                proof.push(self.range(start, middle, new)?);
-                start = middle;
-            }
-        }
-        // Where that subtree is the whole old tree, the verifier has its hash.
-        if start != 0 {
-            proof.push(self.range(start, end, new)?);
-        }
-        proof.reverse();
-        Ok(proof)
     }
 
     fn holds(&self, size: u64) -> Result<(), MerkleError> {
@@ -142,33 +118,101 @@ impl Tree {
         }
         Ok(())
     }
+}
 
-    /// The hash over leaves `start..end`, `start` being a multiple of the next power of two.
-    fn range(&self, start: u64, end: u64, asked: u64) -> Result<Hash, MerkleError> {
-        let missing = MerkleError::TooLarge {
-            held: self.size(),
-            asked,
-        };
-        // Complete subtrees from left to right, then folded from the right.
-        let (mut at, mut peaks) = (start, Vec::new());
-        while at < end {
-            let level = (end - at).ilog2();
-            peaks.push(
-                self.complete(level as usize, at >> level)
-                    .ok_or_else(|| missing.clone())?,
-            );
-            at += 1 << level;
+/// Where the hashes of complete subtrees come from: level, then index on that level. Only subtrees inside the size asked
+/// for are fetched, so tiles of that size are enough.
+pub type Nodes<'a, E> = dyn FnMut(u8, u64) -> Result<Hash, E> + 'a;
+
+/// The root of the tree of `size` leaves.
+///
+/// # Errors
+/// Those of `nodes`.
+pub fn root<E>(size: u64, nodes: &mut Nodes<'_, E>) -> Result<Hash, E> {
+    if size == 0 {
+        Ok(empty_root())
+    } else {
+        range(0, size, nodes)
+    }
+}
+
+/// The proof that leaf `index` is in the tree of `size` leaves (RFC 9162, 2.1.3.1).
+///
+/// # Errors
+/// [`MerkleError::NoSuchLeaf`], and those of `nodes`.
+pub fn prove_inclusion<E: From<MerkleError>>(
+    index: u64,
+    size: u64,
+    nodes: &mut Nodes<'_, E>,
+) -> Result<Vec<Hash>, E> {
+    if index >= size {
+        return Err(MerkleError::NoSuchLeaf { index, size }.into());
+    }
+    let (mut start, mut end, mut proof) = (0, size, Vec::new());
+    while end - start > 1 {
+        let middle = start + split(end - start);
+        if index < middle {
+            proof.push(range(middle, end, nodes)?);
+            end = middle;
+        } else {
+            proof.push(range(start, middle, nodes)?);
+            start = middle;
         }
-        peaks
-            .into_iter()
-            .rev()
-            .reduce(|right, left| node_hash(&left, &right))
-            .ok_or(missing)
     }
+    proof.reverse();
+    Ok(proof)
+}
 
-    fn complete(&self, level: usize, index: u64) -> Option<Hash> {
-        self.levels.get(level)?.get(usize::try_from(index).ok()?).copied()
+/// The proof that the tree of `new` leaves extends the tree of `old` leaves (RFC 9162, 2.1.4.1). Empty for equal sizes.
+///
+/// # Errors
+/// [`MerkleError::FromEmpty`], [`MerkleError::Shrunk`], and those of `nodes`.
+pub fn prove_consistency<E: From<MerkleError>>(
+    old: u64,
+    new: u64,
+    nodes: &mut Nodes<'_, E>,
+) -> Result<Vec<Hash>, E> {
+    if old == 0 {
+        return Err(MerkleError::FromEmpty.into());
     }
+    if old > new {
+        return Err(MerkleError::Shrunk { old, new }.into());
+    }
+    let (mut start, mut end, mut proof) = (0, new, Vec::new());
+    // Down to the subtree that ends where the old tree ended.
+    while end != old {
+        let middle = start + split(end - start);
+        if old <= middle {
+            proof.push(range(middle, end, nodes)?);
+            end = middle;
+        } else {
+            proof.push(range(start, middle, nodes)?);
+            start = middle;
+        }
+    }
+    // Where that subtree is the whole old tree, the verifier has its hash.
+    if start != 0 {
+        proof.push(range(start, end, nodes)?);
+    }
+    proof.reverse();
+    Ok(proof)
+}
+
+/// The hash over leaves `start..end`, of which there is at least one; `start` is a multiple of the next power of two.
+fn range<E>(start: u64, end: u64, nodes: &mut Nodes<'_, E>) -> Result<Hash, E> {
+    // Complete subtrees from left to right, then folded from the right.
+    let (mut at, mut peaks) = (start, Vec::new());
+    while at < end {
+        // At most 63: a u64 holds the size.
+        let level = u8::try_from((end - at).ilog2()).unwrap_or(u8::MAX);
+        peaks.push(nodes(level, at >> level)?);
+        at += 1 << level;
+    }
+    Ok(peaks
+        .into_iter()
+        .rev()
+        .reduce(|right, left| node_hash(&left, &right))
+        .unwrap_or_else(empty_root))
 }
 
 /// The largest power of two below `size`, for sizes of 2 and more.
