@@ -85,6 +85,11 @@ pub enum Abort {
         /// The dealer.
         client: ClientId,
     },
+    /// The server stopped in the middle of the attempt and was started again.
+    #[error(
+        "the server stopped in the middle of this attempt; nothing was opened, and it goes on with the next"
+    )]
+    ServerLost,
     /// The plan does not fit the policy.
     #[error("the plan does not fit the policy: {0}")]
     BadPlan(&'static str),
@@ -109,6 +114,7 @@ impl Abort {
             Self::PlanLeaks { .. } => "PlanLeaks",
             Self::ReleaseLeaks => "ReleaseLeaks",
             Self::BadDealer { .. } => "BadDealer",
+            Self::ServerLost => "ServerLost",
             Self::BadPlan(_) => "BadPlan",
             Self::Wire(_) => "MessageTooLarge",
             Self::Internal(_) => "Internal",
@@ -126,7 +132,11 @@ impl Abort {
             | Self::TooFewReveal { .. }
             | Self::ReleaseLeaks => Fault::Nobody,
             Self::BadDealer { client } => Fault::Clients([*client].into_iter().collect()),
-            Self::PlanLeaks { .. } | Self::BadPlan(_) | Self::Wire(_) | Self::Internal(_) => Fault::Ours,
+            Self::ServerLost
+            | Self::PlanLeaks { .. }
+            | Self::BadPlan(_)
+            | Self::Wire(_)
+            | Self::Internal(_) => Fault::Ours,
         }
     }
 

@@ -36,7 +36,7 @@ pub use abort::{Abort, Fault};
 pub use client::{Client, ClientOutput, ClientUpdate, Floors};
 pub use message::{Channel, MessageError, ToClient, ToServer};
 pub use refusal::Refusal;
-pub use server::{Deadlines, Outcome, RoundRequest, Server, ServerOutput, ServerSetup};
+pub use server::{Deadlines, Outcome, RoundRequest, Server, ServerOutput, ServerSetup, Stored};
 pub use update::{Quantised, UpdateError};
 
 /// A time in milliseconds since whatever the driver calls zero. The machines never read a clock.

@@ -275,7 +275,7 @@ pub struct Proposal {
 }
 
 /// See [`ToClient::Agreement`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agreement {
     /// `agree` entries, in client order.
     pub agrees: BoundedVec<EntryBytes, MAX_CLIENTS>,

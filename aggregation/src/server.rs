@@ -7,8 +7,11 @@
 mod advertise;
 mod agree;
 mod collect;
+mod recover;
 mod share;
 mod unmask;
+
+pub use recover::Stored;
 
 use crate::Now;
 use crate::abort::Abort;
@@ -152,8 +155,8 @@ struct Core<R> {
     said: BTreeSet<Digest>,
     heads: BTreeMap<ClientId, Head>,
     deadline: Now,
-    /// A reveal is in the log.
-    reveals: bool,
+    /// An agreement was sent.
+    asked: bool,
     outputs: VecDeque<ServerOutput>,
 }
 
@@ -207,7 +210,7 @@ impl<R: CryptoRng> Server<R> {
             away: BTreeMap::new(),
             said: BTreeSet::new(),
             heads: request.present,
-            reveals: false,
+            asked: false,
             outputs: VecDeque::new(),
         };
         if let Err(abort) = core.send_plan() {
@@ -252,11 +255,17 @@ impl<R: CryptoRng> Server<R> {
         }
     }
 
-    /// Whether a client has answered the unmask request. Clients that did answer nothing more of this round, in whatever
-    /// attempt.
+    /// The attempt this machine runs.
     #[must_use]
-    pub fn has_reveals(&self) -> bool {
-        self.core.reveals
+    pub fn attempt(&self) -> (RoundId, Attempt) {
+        (self.core.plan.round, self.core.plan.attempt)
+    }
+
+    /// Whether an agreement was sent. Clients that answered it answer nothing more of this round, in whatever attempt, even
+    /// if their answer never came.
+    #[must_use]
+    pub fn asked_to_reveal(&self) -> bool {
+        self.core.asked
     }
 
     /// The log, and the last head each client is known to hold.

@@ -26,6 +26,9 @@ pub(super) struct ServeArgs {
     /// How events are printed on standard output.
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
+    /// Die at this step, for tests of crashes.
+    #[arg(long, hide = true)]
+    crash_at_step: Option<u64>,
 }
 
 pub(super) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
@@ -94,6 +97,7 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
         wait_for: settings.round.wait_for,
         start_after: Duration::from_secs(settings.round.start_after_s),
         attempts: settings.round.attempts,
+        crash_at_step: args.crash_at_step,
         seed: system_seed()?,
     };
     let setup = Arc::clone(&plan.setup);

@@ -5,7 +5,7 @@ use crate::events::{LogHead, ServerEvent, Sink};
 use crate::store::{Resume, ServerStore, StoreError};
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use veilsum_aggregation::message::Hello;
 use veilsum_aggregation::server::{RoundRequest, Server, ServerOutput, ServerSetup};
-use veilsum_aggregation::{Abort, MessageError, Outcome, ToClient, ToServer};
+use veilsum_aggregation::{Abort, MessageError, Outcome, Refusal, ToClient, ToServer};
 use veilsum_attestation::statement::ClientSet;
 use veilsum_attestation::{Head, Log};
 use veilsum_crypto::{Attempt, ClientId, ClusterId, RoundId};
@@ -33,6 +33,8 @@ pub struct ServePlan {
     pub start_after: Duration,
     /// Attempts at one round before giving up.
     pub attempts: u32,
+    /// Die at this step, for tests of what a crash leaves behind. A step is anything kept or sent.
+    pub crash_at_step: Option<u64>,
     /// Seed of all randomness of this run, from the system's generator in production.
     pub seed: [u8; 32],
 }
@@ -72,6 +74,8 @@ pub async fn serve<L: Listener>(
         round_base: Traffic::default(),
         next_link: 0,
         ending: None,
+        excluded: BTreeSet::new(),
+        steps: 0,
     };
     for (cluster, model) in resume.models {
         if let Some(slot) = driver.models.get_mut(usize::from(cluster.0)) {
@@ -82,7 +86,7 @@ pub async fn serve<L: Listener>(
     let result = tokio::select! {
         biased;
         () = stop => Err(ServeError::Stopped),
-        result = driver.rounds(resume.log, resume.round, resume.attempt) => result,
+        result = driver.all(resume.log, resume.round, resume.attempt) => result,
     };
     driver.close().await;
     door.abort();
@@ -146,9 +150,63 @@ struct Driver<'a> {
     next_link: u64,
     /// The last attempt's end, for clients that were away.
     ending: Option<((RoundId, Attempt), veilsum_transport::Frame)>,
+    /// Clients that dealt bad shares: not asked again until the operator starts the server anew.
+    excluded: BTreeSet<ClientId>,
+    /// Things kept or sent so far.
+    steps: u64,
 }
 
 impl Driver<'_> {
+    async fn all(&mut self, log: Log, round: RoundId, attempt: Attempt) -> Result<Log, ServeError> {
+        let (log, round, attempt) = self.recover(log, round, attempt)?;
+        self.rounds(log, round, attempt).await
+    }
+
+    /// Ends the attempt that the log leaves open, if it does: a server before this one stopped in the middle.
+    fn recover(
+        &mut self,
+        log: Log,
+        next: RoundId,
+        attempt: Attempt,
+    ) -> Result<(Log, RoundId, Attempt), ServeError> {
+        let rng = ChaCha20Rng::from_seed(self.draw());
+        let setup = Arc::clone(&self.plan.setup);
+        let mut server = match Server::recover(setup, log, &*self.store, self.clock.now(), rng) {
+            Ok(server) => server,
+            Err(log) => return Ok((log, next, attempt)),
+        };
+        let (round, tried) = server.attempt();
+        let mut result = None;
+        self.drain(&mut server, round, tried, &mut result)?;
+        let revealed = server.asked_to_reveal();
+        let (log, _) = server.into_parts();
+        match result {
+            Some(Ok(outcome)) => {
+                self.finish_round(&outcome, tried, log.head())?;
+                Ok((log, RoundId(round.0 + 1), Attempt(0)))
+            }
+            Some(Err(abort)) => {
+                self.fail_round(round, tried, &abort)?;
+                Ok(if revealed {
+                    (log, RoundId(round.0 + 1), Attempt(0))
+                } else {
+                    (log, round, Attempt(tried.0 + 1))
+                })
+            }
+            None => Err(ServeError::Internal("a lost attempt has no end")),
+        }
+    }
+
+    fn fail_round(&mut self, round: RoundId, attempt: Attempt, abort: &Abort) -> Result<(), ServeError> {
+        self.store.forget_vectors(round, attempt)?;
+        self.emit(&ServerEvent::RoundAborted {
+            round: round.0,
+            attempt: attempt.0,
+            reason: abort.name().to_owned(),
+            detail: abort.to_string(),
+        })
+    }
+
     async fn rounds(
         &mut self,
         mut log: Log,
@@ -173,6 +231,7 @@ impl Driver<'_> {
                 present: self
                     .links
                     .keys()
+                    .filter(|client| !self.excluded.contains(client))
                     .map(|client| (*client, self.head_of(*client)))
                     .collect(),
             };
@@ -190,13 +249,7 @@ impl Driver<'_> {
                     tried = 0;
                 }
                 Err(abort) => {
-                    self.store.forget_vectors(round, attempt)?;
-                    self.emit(&ServerEvent::RoundAborted {
-                        round: round.0,
-                        attempt: attempt.0,
-                        reason: abort.name().to_owned(),
-                        detail: abort.to_string(),
-                    })?;
+                    self.fail_round(round, attempt, &abort)?;
                     // Clients that revealed answer nothing more of this round: it is over, without a sum.
                     if revealed {
                         round = RoundId(round.0 + 1);
@@ -223,8 +276,10 @@ impl Driver<'_> {
     async fn gather(&mut self) -> Result<(), ServeError> {
         let deadline = Instant::now() + self.plan.start_after;
         let threshold = self.plan.setup.policy.threshold as usize;
+        let members = self.plan.setup.book.members().len();
+        let wait_for = self.plan.wait_for.min(members - self.excluded.len());
         loop {
-            if self.links.len() >= self.plan.wait_for {
+            if self.usable() >= wait_for {
                 return Ok(());
             }
             match tokio::time::timeout_at(deadline, self.inbox.recv()).await {
@@ -232,10 +287,10 @@ impl Driver<'_> {
                     self.take(event)?;
                 }
                 Ok(None) => return Err(ServeError::ListenerClosed),
-                Err(_) if self.links.len() >= threshold => return Ok(()),
+                Err(_) if self.usable() >= threshold => return Ok(()),
                 Err(_) => {
                     return Err(ServeError::TooFewClients {
-                        have: self.links.len(),
+                        have: self.usable(),
                         need: threshold,
                     });
                 }
@@ -272,7 +327,7 @@ impl Driver<'_> {
         loop {
             self.drain(&mut server, round, attempt, &mut result)?;
             if let Some(result) = result.take_if(|_| server.is_over()) {
-                let revealed = server.has_reveals();
+                let revealed = server.asked_to_reveal();
                 let (log, heads) = server.into_parts();
                 self.heads.extend(heads);
                 return Ok(Ended {
@@ -291,7 +346,10 @@ impl Driver<'_> {
                     let step = self.take(event)?;
                     let now = self.clock.now();
                     match step {
-                        Step::Joined(client, hello) => server.join(client, &hello, now),
+                        Step::Joined(client, hello) if !self.excluded.contains(&client) => {
+                            server.join(client, &hello, now);
+                        }
+                        Step::Joined(..) => {}
                         Step::Left(client) => server.gone(client, now),
                         Step::Said(client, message) => server.handle(client, message, now),
                         Step::Nothing => {}
@@ -311,6 +369,10 @@ impl Driver<'_> {
         result: &mut Option<Result<Outcome, Abort>>,
     ) -> Result<(), ServeError> {
         while let Some(output) = server.poll_output() {
+            self.steps += 1;
+            if self.plan.crash_at_step == Some(self.steps) {
+                std::process::abort();
+            }
             match output {
                 ServerOutput::Send(to, message) => {
                     let ends = matches!(message, ToClient::Published(_) | ToClient::Aborted(_));
@@ -335,6 +397,9 @@ impl Driver<'_> {
                     self.store.keep_vector(round, attempt, client, cluster, &bytes)?;
                 }
                 ServerOutput::Refused(client, refusal) => {
+                    if refusal == (Refusal::BadShare { dealer: client }) {
+                        self.exclude(client)?;
+                    }
                     self.emit(&ServerEvent::Refused {
                         client: client.0,
                         reason: refusal.to_string(),
@@ -362,10 +427,35 @@ impl Driver<'_> {
                     }
                     *result = Some(Ok(outcome));
                 }
-                ServerOutput::Aborted(abort) => *result = Some(Err(abort)),
+                ServerOutput::Aborted(abort) => {
+                    if let Abort::BadDealer { client } = abort {
+                        self.exclude(client)?;
+                    }
+                    *result = Some(Err(abort));
+                }
             }
         }
         Ok(())
+    }
+
+    /// Leaves a client out of everything to come, and says so once.
+    fn exclude(&mut self, client: ClientId) -> Result<(), ServeError> {
+        if self.excluded.insert(client) {
+            self.emit(&ServerEvent::Refused {
+                client: client.0,
+                reason: "left out of all further rounds of this run: it dealt shares that are no good; mend it, then start the server again"
+                    .to_owned(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Connected clients that may take part.
+    fn usable(&self) -> usize {
+        self.links
+            .keys()
+            .filter(|client| !self.excluded.contains(client))
+            .count()
     }
 
     fn finish_round(&mut self, outcome: &Outcome, attempt: Attempt, head: Head) -> Result<(), ServeError> {
@@ -538,7 +628,7 @@ impl Driver<'_> {
 struct Ended {
     result: Result<Outcome, Abort>,
     log: Log,
-    /// Clients have answered an unmask request: the round is over for them.
+    /// Clients were asked to reveal: the round is over for those that did.
     revealed: bool,
 }
 

@@ -13,7 +13,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use veilsum_attestation::statement::{Entry, Kind, Plan, Sums};
+use veilsum_aggregation::Stored;
+use veilsum_attestation::statement::{Aborted, Entry, Kind, Phase, Plan, Sums};
 use veilsum_attestation::{Log, model_digest};
 use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, RoundId, wire};
 
@@ -206,10 +207,12 @@ impl ServerStore {
                     planned = Some((plan.round, plan.attempt));
                     next = (plan.round, Attempt(plan.attempt.0.saturating_add(1)));
                 }
-                // Clients that revealed answer nothing more of that round.
-                Kind::Reveal => {
-                    let (round, _) = planned.ok_or_else(damaged)?;
-                    next = (RoundId(round.0.saturating_add(1)), Attempt(0));
+                // Clients that were asked to reveal may have answered, and answer nothing more of that round.
+                Kind::Aborted => {
+                    let aborted: Aborted = wire::decode(&entry.body).map_err(|_| damaged())?;
+                    if aborted.phase >= Phase::Unmask {
+                        next = (RoundId(aborted.round.0.saturating_add(1)), Attempt(0));
+                    }
                 }
                 Kind::Sums => {
                     let sums: Sums = wire::decode(&entry.body).map_err(|_| damaged())?;
@@ -230,6 +233,22 @@ impl ServerStore {
             attempt: next.1,
             models,
         })
+    }
+}
+
+impl Stored for ServerStore {
+    fn model(&self, digest: &Digest) -> Option<Arc<[f32]>> {
+        Self::model(self, digest).ok()
+    }
+
+    fn vector(
+        &self,
+        round: RoundId,
+        attempt: Attempt,
+        client: ClientId,
+        cluster: ClusterId,
+    ) -> Option<Vec<u8>> {
+        Self::vector(self, round, attempt, client, cluster).ok()
     }
 }
 

@@ -73,6 +73,7 @@ impl AgreePhase {
         core.keep_present(|client| self.signed.contains_key(client));
         let agrees = self.signed.values().cloned().collect();
         let agrees = BoundedVec::new(agrees).map_err(|_| fail(Abort::Internal("too many clients")))?;
+        core.asked = true;
         let agreement = Agreement { agrees };
         for client in core.present.clone() {
             core.send(client, ToClient::Agreement(agreement.clone()));

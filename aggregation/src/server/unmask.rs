@@ -94,9 +94,30 @@ impl Unmask {
         }
         let opening = self.check(core, from, reveal)?;
         core.record_bytes(entry);
-        core.reveals = true;
         self.revealed.insert(from, opening);
         Ok(())
+    }
+
+    /// Takes a reveal back from the log, where it stands already.
+    pub(super) fn take_back<R>(
+        &mut self,
+        core: &Core<R>,
+        from: ClientId,
+        entry: &[u8],
+    ) -> Result<(), Refusal> {
+        let signed = veilsum_attestation::statement::Signed::<Reveal>::parse(entry)?;
+        let reveal = signed.peek().body();
+        if reveal.agreement != self.digest {
+            return Err(Refusal::WrongContext);
+        }
+        let opening = self.check(core, from, reveal)?;
+        self.revealed.insert(from, opening);
+        Ok(())
+    }
+
+    /// Whether every secret the agreement asks for has `need` good shares.
+    pub(super) fn is_enough(&self, need: usize) -> bool {
+        self.have() >= need
     }
 
     /// All shares the agreement asks of `from`, no more, no fewer, each as its dealer stated.

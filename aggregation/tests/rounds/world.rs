@@ -199,6 +199,8 @@ pub(crate) struct World {
     pub(crate) journals: BTreeMap<ClientId, Vec<u8>>,
     pub(crate) heads: BTreeMap<ClientId, Head>,
     pub(crate) spools: BTreeMap<(ClientId, ClusterId), Vec<u8>>,
+    /// The server's log on disk.
+    pub(crate) disk: Vec<Vec<u8>>,
     /// Milliseconds a client may be away.
     pub(crate) reconnect: u64,
     /// Clients whose hello the server has not seen since their connection was lost.
@@ -275,6 +277,7 @@ impl World {
             sent: BTreeMap::new(),
             journals: BTreeMap::new(),
             heads: BTreeMap::new(),
+            disk: Vec::new(),
             spools: BTreeMap::new(),
             reconnect: 0,
             offline: BTreeSet::new(),
@@ -487,6 +490,15 @@ impl World {
         self.drain_server();
     }
 
+    /// The server's process dies: nothing but its disk is left, and every connection with it.
+    pub(crate) fn lose_server(&mut self) -> Log {
+        self.server = None;
+        self.up.clear();
+        self.down.clear();
+        self.offline.clear();
+        Log::from_entries(self.federation.genesis.iter().chain(&self.disk).cloned())
+    }
+
     fn send_up(&mut self, id: ClientId, message: &ToServer) {
         let sent = *self.sent.entry(id).or_insert(0);
         if let Some(death) = self.deaths.get(&id).copied()
@@ -543,7 +555,8 @@ impl World {
                 ServerOutput::Refused(client, refusal) => self.refusals.push((client, refusal)),
                 ServerOutput::Done(outcome) => self.outcome = Some(outcome),
                 ServerOutput::Aborted(abort) => self.aborted = Some(abort),
-                ServerOutput::Record(_) | ServerOutput::Progress { .. } => {}
+                ServerOutput::Record(entry) => self.disk.push(entry),
+                ServerOutput::Progress { .. } => {}
             }
         }
     }
