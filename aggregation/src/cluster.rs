@@ -1,7 +1,7 @@
 //! Who trains with whom: soft clusters from descriptors, and plans that give nobody away.
 //!
 //! ```text
-//! descriptors ──> [`Divergences`] ──[`Threshold`]──> balls ──[`soft`]──> Membership ──repair──> a plan that is safe
+//! descriptors ──> [`Divergences`] ──[`Threshold`]──> balls ──[`soft`]──> Membership ──[`repair`]──> a plan that is safe
 //!   mean, variance     Jeffreys, N x N      tau        one per client        merged                   and says why
 //! ```
 //!
@@ -18,6 +18,7 @@ mod estimate;
 mod gaussian;
 mod hard;
 mod kernel;
+mod repair;
 mod route;
 mod soft;
 mod threshold;
@@ -26,6 +27,7 @@ pub use divergence::{DivergenceError, Divergences};
 pub use estimate::{Estimate, Noisy};
 pub use gaussian::{Gaussian, GaussianError};
 pub use hard::{Linkage, by_label, hard};
+pub use repair::{Action, Closeness, Moves, Repair, Repaired, Step, repair};
 pub use route::route;
 pub use soft::{balls, drop_contained, multi_membership, sharing, soft};
 pub use threshold::{Tau, Threshold, ThresholdError};
