@@ -1,0 +1,161 @@
+//! Real processes killed between every two things they keep or send, and started again: no contribution is lost without a
+//! name or counted twice, no vector is masked twice, and the auditor agrees.
+#![allow(
+    missing_docs,
+    dead_code,
+    clippy::pedantic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "test code: a panic is the failure report; the players serve several tests"
+)]
+
+#[path = "processes/player.rs"]
+mod player;
+
+use player::{Player, client_toml, consortium, edit, text, veilsum};
+use std::path::Path;
+
+/// What became of one run.
+struct Run {
+    /// The process died at the step; otherwise it was done before.
+    crashed: bool,
+    /// Survivors of each published round, as the server says.
+    survivors: Vec<String>,
+    /// Names of aborted attempts.
+    aborted: Vec<String>,
+}
+
+fn run(victim: Option<u32>, step: u64) -> Run {
+    let dir = tempfile::tempdir().unwrap();
+    let kit = consortium(dir.path(), 2);
+    // Whoever comes back finds everybody; nobody waits long for one that does not.
+    edit(
+        &kit.join("server/server.toml"),
+        &[
+            ("share_s = 20", "share_s = 4"),
+            ("start_after_s = 4", "start_after_s = 40"),
+        ],
+    );
+    for client in 0..8 {
+        edit(
+            &client_toml(&kit, client),
+            &[("give_up_after_s = 6", "give_up_after_s = 20")],
+        );
+    }
+    let step = step.to_string();
+    let crash = ["--crash-at-step", step.as_str()];
+    let mut server = match victim {
+        None => Player::server_with(&kit, &crash),
+        Some(_) => Player::server(&kit),
+    };
+    server.wait_for("listening");
+    let mut clients: Vec<Player> = (0..8)
+        .map(|client| {
+            let more: &[&str] = if victim == Some(client) { &crash } else { &[] };
+            Player::client(&kit, client, more)
+        })
+        .collect();
+    let mut said = String::new();
+    let crashed = match victim {
+        None => {
+            let code = server.exit();
+            if code != 0 {
+                said = server.said();
+                server = Player::server(&kit);
+            }
+            code != 0
+        }
+        Some(client) => {
+            let code = clients[client as usize].exit();
+            if code != 0 {
+                clients[client as usize] = Player::client(&kit, client, &[]);
+            }
+            code != 0
+        }
+    };
+    assert_eq!(server.exit(), 0, "step {step}: {}", server.said());
+    said += &server.said();
+    for (number, client) in (0u32..).zip(&mut clients) {
+        let code = client.exit();
+        // One that crashed at the very end finds nobody when it is back: the rounds are over.
+        let fine = code == 0 || (crashed && victim == Some(number) && code == 75);
+        assert!(fine, "step {step}: {code}: {}\nserver: {said}", client.said());
+    }
+    audit(&kit, &step);
+    let pick = |event: &str, key: &str| -> Vec<String> {
+        said.lines()
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+            .filter(|line| line["event"] == event)
+            .map(|line| line[key].to_string())
+            .collect()
+    };
+    Run {
+        crashed,
+        survivors: pick("round_done", "survivors"),
+        aborted: pick("round_aborted", "reason"),
+    }
+}
+
+fn audit(kit: &Path, step: &str) {
+    let bundle = kit.join("auditor/bundle.veil");
+    let audited = veilsum(&["audit", bundle.to_str().unwrap()]);
+    assert!(audited.status.success(), "step {step}: {}", text(&audited.stdout));
+}
+
+/// Every `stride`-th step until the victim is done before it comes to it.
+fn every(victim: Option<u32>, stride: usize) {
+    let (mut crashes, mut named, mut full) = (0, 0, 0);
+    for step in (1u64..).step_by(stride) {
+        let run = run(victim, step);
+        println!(
+            "step {step}: crashed {}, survivors {:?}, aborted {:?}",
+            run.crashed, run.survivors, run.aborted
+        );
+        if !run.crashed {
+            break;
+        }
+        crashes += 1;
+        for name in &run.aborted {
+            assert_eq!(name, "\"ServerLost\"", "step {step}");
+            named += 1;
+        }
+        // A round is done once, over everybody or everybody but the one that crashed.
+        assert!(
+            run.survivors.len() <= 2 && run.survivors.len() + run.aborted.len() >= 2,
+            "step {step}"
+        );
+        let all = "[0,1,2,3,4,5,6,7]";
+        full += run.survivors.iter().filter(|set| *set == all).count();
+        if let Some(client) = victim {
+            let without = all.replace(&format!("{client},"), "");
+            for set in &run.survivors {
+                assert!(set == all || *set == without, "step {step}: {set}");
+            }
+        }
+    }
+    println!("{crashes} crashes, {named} attempts ended by name, {full} rounds over everybody");
+    assert!(crashes > 3);
+}
+
+#[test]
+fn a_client_killed_at_some_steps_says_the_same_again_or_nothing() {
+    every(Some(3), 9);
+}
+
+#[test]
+fn a_server_killed_at_some_steps_goes_on_or_says_so() {
+    every(None, 61);
+}
+
+#[test]
+#[ignore = "every step takes minutes; the tests above take some"]
+fn a_client_killed_at_every_step_says_the_same_again_or_nothing() {
+    every(Some(3), 1);
+}
+
+#[test]
+#[ignore = "every step takes minutes; the tests above take some"]
+fn a_server_killed_at_every_step_goes_on_or_says_so() {
+    every(None, 1);
+}
