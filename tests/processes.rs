@@ -14,7 +14,6 @@ mod player;
 
 use player::{Player, client_toml, consortium, edit, text, veilsum};
 use std::fs;
-use std::time::Duration;
 
 #[test]
 fn a_server_killed_in_a_round_ends_every_client_by_name_and_goes_on_when_started_again() {

@@ -218,6 +218,7 @@ async fn run(
                 threshold: 2,
                 crowd: 3,
                 crowd_orgs: 2,
+                ..Floors::default()
             },
         });
         let data = Generator {

@@ -18,7 +18,7 @@ use crate::Now;
 use crate::message::{EntryBytes, Hello, Received, Refused, Standing, ToClient, ToServer, Waits, printable};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use veilsum_attestation::Head;
 use veilsum_attestation::statement::{Aborted, ClientSet, KeyBook, Party, Plan, Policy, Statement, Sums};
@@ -40,33 +40,79 @@ pub struct Membership {
     pub floors: Floors,
 }
 
-/// A client's own minima. No message of the server lowers them.
+/// A client's own limits. No message of the server moves them, and neither does a policy, whoever signed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floors {
     /// Fewest clients in a policy.
     pub clients: u32,
+    /// Fewest organisations among them.
+    pub orgs: u32,
     /// Smallest threshold.
     pub threshold: u32,
     /// Smallest crowd of a released combination, in clients.
     pub crowd: u32,
     /// Smallest crowd of a released combination, in organisations.
     pub crowd_orgs: u32,
+    /// Largest magnitude an entry of this client's update may have in a sum, in millionths.
+    pub max_range_micros: u32,
+    /// Most rounds it takes part in.
+    pub max_rounds: u64,
+}
+
+impl Default for Floors {
+    /// What every client insists on: somebody else in the sum, of another organisation.
+    fn default() -> Self {
+        Self {
+            clients: 3,
+            orgs: 1,
+            threshold: 2,
+            crowd: 2,
+            crowd_orgs: 1,
+            max_range_micros: u32::MAX,
+            max_rounds: u64::MAX,
+        }
+    }
 }
 
 impl Floors {
-    /// Whether a policy is above all floors.
+    /// Whether a policy is within all limits.
     ///
     /// # Errors
-    /// [`Refusal::BelowFloor`] naming the first parameter below its floor.
-    pub fn check(&self, policy: &Policy) -> Result<(), Refusal> {
+    /// [`Refusal::BelowFloor`] naming the first parameter that is not.
+    pub fn check(&self, policy: &Policy, book: &KeyBook) -> Result<(), Refusal> {
+        let orgs: BTreeSet<_> = book.members().values().map(|member| member.org).collect();
         for (what, got, floor) in [
-            ("the number of clients", policy.clients, self.clients),
-            ("the threshold", policy.threshold, self.threshold),
-            ("the crowd", policy.crowd, self.crowd),
-            ("the crowd of organisations", policy.crowd_orgs, self.crowd_orgs),
+            ("the number of clients", policy.clients as usize, self.clients),
+            ("the number of organisations", orgs.len(), self.orgs),
+            ("the threshold", policy.threshold as usize, self.threshold),
+            ("the crowd", policy.crowd as usize, self.crowd),
+            (
+                "the crowd of organisations",
+                policy.crowd_orgs as usize,
+                self.crowd_orgs,
+            ),
         ] {
-            if got < floor {
-                return Err(Refusal::BelowFloor { what, got, floor });
+            if got < floor as usize {
+                return Err(Refusal::BelowFloor {
+                    what,
+                    got: got as u64,
+                    bound: "at least",
+                    floor: u64::from(floor),
+                });
+            }
+        }
+        let range = u64::from(policy.update.range_micros);
+        for (what, got, most) in [
+            ("the range of an entry", range, u64::from(self.max_range_micros)),
+            ("the number of rounds", policy.rounds, self.max_rounds),
+        ] {
+            if got > most {
+                return Err(Refusal::BelowFloor {
+                    what,
+                    got,
+                    bound: "at most",
+                    floor: most,
+                });
             }
         }
         Ok(())
@@ -231,7 +277,7 @@ impl<R: CryptoRng> Client<R> {
     /// # Errors
     /// [`Refusal::BelowFloor`] for a policy below the client's floors.
     pub fn new(member: Arc<Membership>, head: Head, rng: R) -> Result<Self, Refusal> {
-        member.floors.check(&member.policy)?;
+        member.floors.check(&member.policy, &member.book)?;
         Ok(Self {
             member,
             rng,

@@ -51,15 +51,17 @@ pub enum Refusal {
     ReleaseLeaks,
     /// The parameters are below this client's own floors.
     #[error(
-        "{what} is {got}, below this client's floor of {floor}; nothing is sent. Lower the floor only if your organisation agrees"
+        "{what} is {got}, and this client insists on {bound} {floor}; nothing is sent. Change that only if your organisation agrees"
     )]
     BelowFloor {
         /// Which parameter.
         what: &'static str,
         /// Its value.
-        got: u32,
+        got: u64,
+        /// `at least` or `at most`.
+        bound: &'static str,
         /// The floor.
-        floor: u32,
+        floor: u64,
     },
     /// The roster is not what clients can mask over.
     #[error("the roster is wrong: {0}; the server is at fault")]

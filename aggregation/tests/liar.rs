@@ -717,18 +717,65 @@ fn two_different_vectors_of_one_client_do_not_both_count() {
 }
 
 #[test]
-fn a_client_with_higher_floors_does_not_start() {
+fn a_client_starts_under_no_policy_beyond_its_limits() {
+    // The policy: 8 clients of 4 organisations, t = 5, crowd 3 of 1 organisation, entries up to 511.98, 1000 rounds.
+    let range = 32_767 * 15_625;
+    type Change = fn(&mut Floors);
+    let cases: [(Change, &str, u64, &str, u64); 7] = [
+        (|f| f.clients = 9, "the number of clients", 8, "at least", 9),
+        (|f| f.orgs = 5, "the number of organisations", 4, "at least", 5),
+        (|f| f.threshold = 6, "the threshold", 5, "at least", 6),
+        (|f| f.crowd = 4, "the crowd", 3, "at least", 4),
+        (
+            |f| f.crowd_orgs = 2,
+            "the crowd of organisations",
+            1,
+            "at least",
+            2,
+        ),
+        (
+            |f| f.max_range_micros = 1_000_000,
+            "the range of an entry",
+            range,
+            "at most",
+            1_000_000,
+        ),
+        (
+            |f| f.max_rounds = 999,
+            "the number of rounds",
+            1000,
+            "at most",
+            999,
+        ),
+    ];
     let federation = Federation::new(setup());
+    for (change, what, got, bound, floor) in cases {
+        let mut member = federation.member(0);
+        change(&mut std::sync::Arc::get_mut(&mut member).unwrap().floors);
+        let refused = Client::new(member, Head::empty(), rng(1)).err().unwrap();
+        assert_eq!(
+            refused,
+            Refusal::BelowFloor {
+                what,
+                got,
+                bound,
+                floor
+            }
+        );
+    }
     let mut member = federation.member(0);
-    std::sync::Arc::get_mut(&mut member).unwrap().floors.crowd = 4;
-    let refused = Client::new(member, Head::empty(), rng(1)).err().unwrap();
-    assert_eq!(
-        refused,
-        Refusal::BelowFloor {
-            what: "the crowd",
-            got: 3,
-            floor: 4
-        }
+    std::sync::Arc::get_mut(&mut member).unwrap().floors = Floors {
+        clients: 8,
+        orgs: 4,
+        threshold: 5,
+        crowd: 3,
+        crowd_orgs: 1,
+        max_range_micros: u32::try_from(range).unwrap(),
+        max_rounds: 1000,
+    };
+    assert!(
+        Client::new(member, Head::empty(), rng(1)).is_ok(),
+        "just at the limits"
     );
 }
 

@@ -50,6 +50,28 @@ pub struct FloorConfig {
     pub crowd: u32,
     /// Smallest crowd of a released combination, in organisations.
     pub crowd_orgs: u32,
+    /// Fewest organisations in the policy.
+    #[serde(default = "one")]
+    pub orgs: u32,
+    /// Largest magnitude an entry of an update may have in a sum; larger policies are refused.
+    #[serde(default = "any_range")]
+    pub max_range: f64,
+    /// Most rounds this client takes part in.
+    #[serde(default = "any_number")]
+    pub max_rounds: u64,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn any_range() -> f64 {
+    f64::from(u32::MAX) / 1e6
+}
+
+fn any_number() -> u64 {
+    // The largest integer TOML can say.
+    i64::MAX.cast_unsigned()
 }
 
 impl From<FloorConfig> for Floors {
@@ -59,6 +81,10 @@ impl From<FloorConfig> for Floors {
             threshold: floors.threshold,
             crowd: floors.crowd,
             crowd_orgs: floors.crowd_orgs,
+            orgs: floors.orgs,
+            // Casting saturates: a negative or absent number refuses every policy.
+            max_range_micros: (floors.max_range * 1e6) as u32,
+            max_rounds: floors.max_rounds,
         }
     }
 }

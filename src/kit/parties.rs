@@ -88,6 +88,9 @@ impl Writer<'_> {
                 threshold: 2,
                 crowd: request.crowd,
                 crowd_orgs: request.crowd_orgs,
+                orgs: 2.min(request.orgs),
+                max_range: f64::from(request.range_micros) / 1e6,
+                max_rounds: request.rounds,
             },
             learner: learner.clone(),
             training: TrainingConfig {

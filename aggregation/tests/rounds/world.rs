@@ -146,6 +146,7 @@ impl Federation {
                 threshold: 2,
                 crowd: 2,
                 crowd_orgs: 1,
+                ..Floors::default()
             },
         })
     }
