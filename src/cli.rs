@@ -2,6 +2,7 @@
 
 mod audit;
 mod demo;
+mod evidence;
 mod init;
 mod join;
 mod report;
@@ -31,6 +32,8 @@ enum Command {
     Join(join::JoinArgs),
     /// Check a bundle, trusting only the authority key.
     Audit(audit::AuditArgs),
+    /// Say what clients' evidence files prove, trusting only the authority key.
+    Evidence(evidence::EvidenceArgs),
     /// Make the page of a demo's report again from its JSON.
     Report(report::ReportArgs),
 }
@@ -72,6 +75,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Join(args) => join::run(&args),
         Command::Audit(args) => audit::run(&args),
+        Command::Evidence(args) => evidence::run(&args),
         Command::Report(args) => report::run(&args),
     };
     match result {

@@ -248,6 +248,7 @@ async fn run(
         let work = Work::new(Box::new(learner), training, true);
         let plan = JoinPlan {
             member,
+            genesis: genesis.entries.clone(),
             addr: "simulated".into(),
             give_up_after: Duration::from_secs(60),
             stall_upload_in_round: None,

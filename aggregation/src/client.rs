@@ -10,9 +10,11 @@ mod journal;
 mod mask;
 mod plan;
 mod share;
+mod shown;
 mod unmask;
 
 pub use journal::JournalError;
+use shown::Shown;
 
 use crate::Now;
 use crate::message::{EntryBytes, Hello, Received, Refused, Standing, ToClient, ToServer, Waits, printable};
@@ -21,6 +23,7 @@ use rand_core::CryptoRng;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use veilsum_attestation::Head;
+use veilsum_attestation::evidence::Evidence;
 use veilsum_attestation::statement::{Aborted, ClientSet, KeyBook, Party, Plan, Policy, Statement, Sums};
 use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, Identity, RoundId};
 
@@ -155,6 +158,8 @@ pub enum ClientOutput {
         /// For each vector, ascending: the number of its first chunk to send.
         from: Vec<(ClusterId, u32)>,
     },
+    /// The server was caught: keep what it showed, for others to judge.
+    Evidence(Box<Evidence>),
     /// The phase changed; for progress displays.
     Progress {
         /// What this client does now.
@@ -209,6 +214,7 @@ pub struct Client<R> {
     phase: Phase,
     /// The journal holds more than what is over.
     journalled: bool,
+    shown: Shown,
     outputs: VecDeque<ClientOutput>,
 }
 
@@ -287,6 +293,7 @@ impl<R: CryptoRng> Client<R> {
             revealed: None,
             phase: Phase::Idle,
             journalled: false,
+            shown: Shown::default(),
             outputs: VecDeque::new(),
         })
     }
@@ -366,6 +373,7 @@ impl<R: CryptoRng> Client<R> {
     /// A [`Refusal`]: this client is out of the round, its secrets are gone, and a notice to the server is queued.
     pub fn handle(&mut self, message: ToClient, _now: Now) -> Result<(), Refusal> {
         let waiting = self.phase.doing();
+        self.shown.note(&message, &self.phase);
         let phase = std::mem::replace(&mut self.phase, Phase::Idle);
         let member = Arc::clone(&self.member);
         let member = member.as_ref();
@@ -377,6 +385,9 @@ impl<R: CryptoRng> Client<R> {
             }
             // A new plan ends whatever was going on: secrets of the old round are dropped unused.
             (ToClient::Plan(message), phase) => match self.accept_plan(member, &message) {
+                Err(Refusal::WrongContext) if self.shown.is_second(&message.entry) => Err(
+                    Refusal::SplitView("a second plan for the attempt this client is in"),
+                ),
                 // An old one ends nothing.
                 Err(Refusal::WrongContext) => {
                     self.phase = phase;
@@ -394,7 +405,7 @@ impl<R: CryptoRng> Client<R> {
                 .on_inbox(member, message, &mut self.rng)
                 .and_then(|(next, vectors)| self.upload(next, vectors)),
             (ToClient::Proposal(message), Phase::Uploaded(phase)) => phase
-                .on_proposal(member, message, &mut self.rng)
+                .on_proposal(member, &message, &mut self.rng)
                 .and_then(|(next, send)| {
                     self.keep(next.head());
                     let next = Phase::Agreed(next);
@@ -527,6 +538,10 @@ impl<R: CryptoRng> Client<R> {
                 Ok(())
             }
             Err(refusal) => {
+                if refusal.blames_the_server() {
+                    let evidence = self.shown.evidence(self.member.me, self.head, refusal.name());
+                    self.outputs.push_back(ClientOutput::Evidence(Box::new(evidence)));
+                }
                 self.leave(refusal.name());
                 Err(refusal)
             }

@@ -138,6 +138,23 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether the server is at fault by what it signed, so that it is worth keeping.
+    #[must_use]
+    pub fn blames_the_server(&self) -> bool {
+        matches!(
+            self,
+            Self::WrongPolicy
+                | Self::Rollback
+                | Self::PlanLeaks { .. }
+                | Self::ReleaseLeaks
+                | Self::BadRoster(_)
+                | Self::BadInbox(_)
+                | Self::TooFew { .. }
+                | Self::SplitView(_)
+                | Self::BothKinds
+        )
+    }
+
     /// The reason's name, as scenario tables and wire refusals spell it.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -116,6 +116,7 @@ fn join_all(args: &JoinArgs, sink: &mut dyn Sink<ClientEvent>) -> Result<Exit, F
     });
     let pinned = PeerId(member.policy.server_tls.0);
     let plan = JoinPlan {
+        genesis: genesis.entries,
         addr: settings.server.to_string(),
         give_up_after: Duration::from_secs(settings.give_up_after_s),
         stall_upload_in_round: args.stall_upload_in_round,

@@ -25,6 +25,8 @@ use work::{Job, JobResult, Trained};
 pub struct JoinPlan {
     /// Who it is and what it signed up to.
     pub member: Arc<Membership>,
+    /// The members and the policy as the authority signed them, for evidence files.
+    pub genesis: Vec<Vec<u8>>,
     /// The server's address, for events.
     pub addr: String,
     /// Give up when the server cannot be reached for this long.
@@ -207,6 +209,12 @@ impl Driver<'_> {
                     cluster,
                     packed,
                 } => self.store.keep_upload(round, attempt, cluster, &packed)?,
+                ClientOutput::Evidence(evidence) => {
+                    let path = self
+                        .store
+                        .keep_evidence(self.round, &self.plan.genesis, *evidence)?;
+                    tracing::error!(path = %path.display(), "the server showed what it must not; the evidence is kept: `veilsum evidence` says what it proves");
+                }
                 ClientOutput::Journal(journal) => self.store.write_journal(&journal)?,
                 ClientOutput::Train { round, clusters } => {
                     self.round = round;

@@ -4,6 +4,7 @@
 //! state/head                  the last log head it accepted
 //! state/journal               what it must say again, or never again, after a crash; sealed
 //! state/upload/R-A-K.bin      its masked vector of round R, attempt A, cluster K, until the round is over
+//! state/evidence/             what the server showed when it was caught
 //! state/examples/             pictures for its own reports
 //! state/lock                  held while a client runs on this folder
 //! ```
@@ -11,7 +12,8 @@
 use super::{Lock, StoreError, write_atomic};
 use std::path::{Path, PathBuf};
 use veilsum_attestation::Head;
-use veilsum_crypto::{Attempt, ClusterId, Digest, RoundId};
+use veilsum_attestation::evidence::{Evidence, EvidenceFile};
+use veilsum_crypto::{Attempt, BoundedVec, ClusterId, Digest, RoundId};
 
 /// A client's state on disk.
 #[derive(Debug)]
@@ -112,6 +114,37 @@ impl ClientStore {
     ) -> Result<Vec<u8>, StoreError> {
         let path = self.upload_path(round, attempt, cluster);
         std::fs::read(&path).map_err(|error| StoreError::new("read", &path, error))
+    }
+
+    /// Keeps what convicts the server, and says where. Nothing is overwritten.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn keep_evidence(
+        &self,
+        round: RoundId,
+        genesis: &[Vec<u8>],
+        evidence: Evidence,
+    ) -> Result<PathBuf, StoreError> {
+        let folder = self.folder.join("evidence");
+        let path = (0u32..)
+            .map(|number| folder.join(format!("round-{:06}-{number}.veil", round.0)))
+            .find(|path| !path.exists())
+            .unwrap_or_default();
+        let too_long = |_| StoreError::damaged(&path, "the evidence is too long for one file");
+        let genesis = genesis
+            .iter()
+            .map(|entry| BoundedVec::new(entry.clone()).map_err(too_long))
+            .collect::<Result<_, _>>()?;
+        let file = EvidenceFile {
+            genesis: BoundedVec::new(genesis).map_err(too_long)?,
+            evidence,
+        };
+        let bytes = file
+            .to_bytes()
+            .map_err(|_| StoreError::damaged(&path, "the evidence is too long for one file"))?;
+        write_atomic(&path, &bytes)?;
+        Ok(path)
     }
 
     /// Throws the kept vectors away: the round is over.

@@ -25,10 +25,23 @@ pub(super) struct Agreed {
 }
 
 impl Uploaded {
+    /// What the server proposes with this message, as this client would sign it.
+    pub(super) fn proposed(&self, message: &Proposal) -> Agree {
+        Agree {
+            plan: self.scope.leaf,
+            roster: self.roster_digest,
+            sharers: self.sharers.clone(),
+            survivors: message.survivors.clone(),
+            release: message.release.clone(),
+            head: message.head,
+            server: message.server,
+        }
+    }
+
     pub(super) fn on_proposal<R: CryptoRng>(
         self,
         member: &Membership,
-        message: Proposal,
+        message: &Proposal,
         rng: &mut R,
     ) -> Result<(Agreed, ToServer), Refusal> {
         if !message.survivors.contains(&member.me) {
@@ -58,15 +71,7 @@ impl Uploaded {
         if release.is_empty() || release.as_slice() != &*message.release {
             return Err(Refusal::ReleaseLeaks);
         }
-        let agree = Agree {
-            plan: self.scope.leaf,
-            roster: self.roster_digest,
-            sharers: self.sharers,
-            survivors: message.survivors,
-            release: message.release,
-            head: message.head,
-            server: message.server,
-        };
+        let agree = self.proposed(message);
         if !agree.is_proposed_by(&member.policy.server, member.book.federation()) {
             return Err(Refusal::SplitView(
                 "the server's signature is on another proposal than the one it sent",

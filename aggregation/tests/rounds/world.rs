@@ -8,6 +8,7 @@ use std::sync::Arc;
 use veilsum_aggregation::client::Membership;
 use veilsum_aggregation::message::Chunk;
 use veilsum_aggregation::*;
+use veilsum_attestation::evidence::Evidence;
 use veilsum_attestation::statement::*;
 use veilsum_attestation::{Head, Log};
 use veilsum_crypto::testing::rng;
@@ -200,6 +201,8 @@ pub(crate) struct World {
     pub(crate) journals: BTreeMap<ClientId, Vec<u8>>,
     pub(crate) heads: BTreeMap<ClientId, Head>,
     pub(crate) spools: BTreeMap<(ClientId, ClusterId), Vec<u8>>,
+    /// What clients kept of a server that was caught.
+    pub(crate) evidence: Vec<Evidence>,
     /// The server's log on disk.
     pub(crate) disk: Vec<Vec<u8>>,
     /// Milliseconds a client may be away.
@@ -278,6 +281,7 @@ impl World {
             sent: BTreeMap::new(),
             journals: BTreeMap::new(),
             heads: BTreeMap::new(),
+            evidence: Vec::new(),
             disk: Vec::new(),
             spools: BTreeMap::new(),
             reconnect: 0,
@@ -453,6 +457,7 @@ impl World {
                         }
                     }
                 }
+                ClientOutput::Evidence(evidence) => self.evidence.push(*evidence),
                 ClientOutput::Progress { .. } => {}
             }
         }
