@@ -131,18 +131,16 @@ impl ClientStore {
             .map(|number| folder.join(format!("round-{:06}-{number}.veil", round.0)))
             .find(|path| !path.exists())
             .unwrap_or_default();
-        let too_long = |_| StoreError::damaged(&path, "the evidence is too long for one file");
+        let too_long = || StoreError::damaged(&path, "the evidence is too long for one file");
         let genesis = genesis
             .iter()
-            .map(|entry| BoundedVec::new(entry.clone()).map_err(too_long))
+            .map(|entry| BoundedVec::new(entry.clone()).map_err(|_| too_long()))
             .collect::<Result<_, _>>()?;
         let file = EvidenceFile {
-            genesis: BoundedVec::new(genesis).map_err(too_long)?,
+            genesis: BoundedVec::new(genesis).map_err(|_| too_long())?,
             evidence,
         };
-        let bytes = file
-            .to_bytes()
-            .map_err(|_| StoreError::damaged(&path, "the evidence is too long for one file"))?;
+        let bytes = file.to_bytes().map_err(|_| too_long())?;
         write_atomic(&path, &bytes)?;
         Ok(path)
     }
