@@ -34,6 +34,7 @@ fn quiet() -> Bounds {
         crashes: 0,
         deadlines: 0,
         lies: 0,
+        bad_agreements: true,
         states: 30_000,
     }
 }
@@ -86,6 +87,7 @@ fn with_twice_the_threshold_no_more_than_n_an_equivocating_server_wins() {
         2,
         Bounds {
             lies: 2,
+            bad_agreements: false,
             states: 400_000,
             ..quiet()
         },

@@ -5,6 +5,7 @@ use crate::world::{Federation, Setup};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use veilsum_crypto::Digest;
 
 /// How much may go wrong, and how many states are looked at.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +16,8 @@ pub(crate) struct Bounds {
     pub(crate) deadlines: u8,
     /// Proposals that leave a survivor out.
     pub(crate) lies: u8,
+    /// Whether clients are also shown agreements that nobody should believe: too few signatures, or on different things.
+    pub(crate) bad_agreements: bool,
     /// States at most.
     pub(crate) states: usize,
 }
@@ -176,12 +179,12 @@ impl Explorer {
                     }
                 }
             }
-            if self.bounds.lies > 0
-                && let Some(agrees) = self.gathered(state, client)
-            {
-                let mut next = state.clone();
-                self.client(&mut next, client, Input::Gathered(agrees));
-                nexts.push(next);
+            if self.bounds.lies > 0 {
+                for agrees in self.gathered(state, client) {
+                    let mut next = state.clone();
+                    self.client(&mut next, client, Input::Gathered(agrees));
+                    nexts.push(next);
+                }
             }
             if state.crashes > 0 {
                 let mut next = state.clone();
@@ -206,26 +209,34 @@ impl Explorer {
         nexts
     }
 
-    /// At least t signatures on what this client signed, by whoever signed it: a dishonest server shows them to whom it
-    /// likes, when it likes.
-    fn gathered(&self, state: &State, client: usize) -> Option<Vec<MsgId>> {
+    /// What a dishonest server can show a client that waits for an agreement, when it likes: every signature there is on
+    /// what this client signed, few as they may be; and every signature there is on anything.
+    fn gathered(&self, state: &State, client: usize) -> Vec<Vec<MsgId>> {
         let node = &self.machines.nodes[state.clients[client] as usize];
-        if !node.waits_for_agreement {
-            return None;
+        let Some((digest, _)) = node
+            .said
+            .agrees
+            .first_key_value()
+            .filter(|_| node.waits_for_agreement)
+        else {
+            return Vec::new();
+        };
+        let agrees = |wanted: Option<&Digest>| -> Vec<MsgId> {
+            state
+                .clients
+                .iter()
+                .flat_map(|other| &self.machines.nodes[*other as usize].said.agrees)
+                .filter(|(known, _)| wanted.is_none_or(|wanted| wanted == *known))
+                .map(|(_, message)| *message)
+                .collect()
+        };
+        let (own, all) = (agrees(Some(digest)), agrees(None));
+        match (self.bounds.bad_agreements, own == all) {
+            (true, false) => vec![all, own],
+            (true, true) => vec![own],
+            (false, _) if own.len() >= self.threshold => vec![own],
+            (false, _) => Vec::new(),
         }
-        let (digest, _) = node.said.agrees.first_key_value()?;
-        let agrees: Vec<MsgId> = state
-            .clients
-            .iter()
-            .filter_map(|other| {
-                self.machines.nodes[*other as usize]
-                    .said
-                    .agrees
-                    .get(digest)
-                    .copied()
-            })
-            .collect();
-        (agrees.len() >= self.threshold).then_some(agrees)
     }
 
     fn server(&mut self, state: &mut State, input: Input) {
