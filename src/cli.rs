@@ -4,9 +4,11 @@ mod audit;
 mod demo;
 mod evidence;
 mod init;
+mod inspect;
 mod join;
 mod report;
 mod serve;
+mod witness;
 
 use crate::exit::{Exit, Failure};
 use clap::{Parser, Subcommand, ValueEnum};
@@ -30,10 +32,14 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Take part as a client.
     Join(join::JoinArgs),
+    /// Keep a server to one history: cosign its log's heads for others to check.
+    Witness(witness::WitnessArgs),
     /// Check a bundle, trusting only the authority key.
     Audit(audit::AuditArgs),
     /// Say what clients' evidence files prove, trusting only the authority key.
     Evidence(evidence::EvidenceArgs),
+    /// Step through a bundle's log: who is in, who left when, what was opened, what was withheld and why.
+    Inspect(inspect::InspectArgs),
     /// Make the page of a demo's report again from its JSON.
     Report(report::ReportArgs),
 }
@@ -74,8 +80,10 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Join(args) => join::run(&args),
+        Command::Witness(args) => witness::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Evidence(args) => evidence::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
         Command::Report(args) => report::run(&args),
     };
     match result {

@@ -23,6 +23,7 @@
 //! Memory: the entries, and O(d) per cluster. Vectors are read once, chunk by chunk.
 
 mod agreement;
+pub mod command;
 mod complaint;
 mod disclosure;
 mod ending;

@@ -1,20 +1,20 @@
-//! `veilsum audit`.
+//! `veilsum audit`. What it does and prints is in `veilsum_attestation::audit::command`, which `veilsum-audit` shares.
 
 use super::Format;
-use crate::config::{AuditorConfig, Located};
 use crate::exit::{Exit, Failure};
-use clap::Args;
-use serde::Serialize;
-use std::fs::File;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
-use veilsum_attestation::audit::{Auditor, Overall, Trust, Verdict};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use veilsum_attestation::audit::command::{self, AuditRequest, CommandError, Ending, ForkRequest, Shape};
 
 /// Arguments of `veilsum audit`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(super) struct AuditArgs {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// The bundle: `veilsum audit consortium/auditor/bundle.veil`.
-    bundle: PathBuf,
+    #[arg(required = true)]
+    bundle: Option<PathBuf>,
     /// Whom to trust; without it, `auditor.toml` beside the bundle. It names the federation and the authority's key, both
     /// told to the auditor out of band.
     #[arg(long)]
@@ -24,87 +24,97 @@ pub(super) struct AuditArgs {
     format: Format,
 }
 
-/// The verdict as programs read it.
-#[derive(Serialize)]
-struct Report<'a> {
-    schema: &'static str,
-    bundle: String,
-    #[serde(flatten)]
-    verdict: &'a Verdict,
+#[derive(Debug, Subcommand)]
+enum Other {
+    /// Compare two heads of one log; where they do not fit, prove that it was forked.
+    Fork(ForkArgs),
 }
 
-/// What an unreadable bundle gives a program: never the word `verified`.
-#[derive(Serialize)]
-struct Unreadable {
-    schema: &'static str,
-    bundle: String,
-    overall: &'static str,
-    reason: String,
+/// Arguments of `veilsum audit fork`.
+#[derive(Debug, Args)]
+struct ForkArgs {
+    /// A bundle, or a signed head as members and witnesses keep it.
+    #[arg(required_unless_present = "check", conflicts_with = "check")]
+    first: Option<PathBuf>,
+    /// The other.
+    #[arg(required_unless_present = "check", conflicts_with = "check")]
+    second: Option<PathBuf>,
+    /// Whom to trust, when a bundle shall tell the log's key.
+    #[arg(long)]
+    trust: Option<PathBuf>,
+    /// The key that signs the log.
+    #[arg(long, value_name = "VKEY")]
+    log: Option<String>,
+    /// Where the proof of a fork is written.
+    #[arg(long, conflicts_with = "check")]
+    out: Option<PathBuf>,
+    /// Check such a proof.
+    #[arg(long, value_name = "FILE")]
+    check: Option<PathBuf>,
+    /// A policy file; its witnesses that cosigned both sides are named.
+    #[arg(long, value_name = "POLICY", requires = "check")]
+    witnesses: Option<PathBuf>,
+    /// How the result is printed.
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    format: Format,
 }
 
 pub(super) fn run(args: &AuditArgs) -> Result<Exit, Failure> {
-    let trust = match &args.trust {
-        Some(path) => path.clone(),
-        None => args.bundle.parent().unwrap_or(Path::new("")).join("auditor.toml"),
+    let mut out = std::io::stdout().lock();
+    let ended = match (&args.other, &args.bundle) {
+        (Some(Other::Fork(fork)), _) => fork.run(&mut out),
+        (None, Some(bundle)) => command::audit(
+            &AuditRequest {
+                bundle,
+                trust: args.trust.as_deref(),
+                shape: shape(args.format),
+            },
+            &mut out,
+        ),
+        (None, None) => return Err(Failure::say(Exit::Usage, "a bundle is needed")),
     };
-    let config = Located::<AuditorConfig>::read(&trust).map_err(|error| {
-        Failure::say(
-            Exit::Config,
-            format!("{error}. An audit needs to know whom to trust: give --trust FILE with the federation's name and the authority's key"),
-        )
-    })?;
-    let settings = config
-        .settings
-        .trust
-        .trust()
-        .map_err(|error| Failure::new(Exit::Config, error))?;
-    let trust = Trust {
-        name: settings.federation,
-        authority: settings.authority,
-    };
-    let file = File::open(&args.bundle).map_err(|error| {
-        Failure::say(
-            Exit::Config,
-            format!("cannot read {}: {error}", args.bundle.display()),
-        )
-    })?;
-    let auditor = Auditor::new(trust).map_err(|error| Failure::new(Exit::Config, error))?;
-    let audited = auditor.audit(BufReader::new(file), &mut |_| ());
-    let bundle = args.bundle.display().to_string();
-    match audited {
-        Ok(verdict) => {
-            match args.format {
-                Format::Human => super::print(&verdict.to_string())?,
-                Format::Json => print_json(&Report {
-                    schema: SCHEMA,
-                    bundle,
-                    verdict: &verdict,
-                })?,
-            }
-            Ok(if verdict.overall == Overall::Verified {
-                Exit::Ok
-            } else {
-                Exit::Violated
-            })
-        }
-        Err(error) => {
-            if args.format == Format::Json {
-                let reason = error.to_string();
-                print_json(&Unreadable {
-                    schema: SCHEMA,
-                    bundle,
-                    overall: "unreadable",
-                    reason,
-                })?;
-            }
-            Err(Failure::new(Exit::Violated, error))
+    finish(ended)
+}
+
+impl ForkArgs {
+    fn run(&self, out: &mut dyn std::io::Write) -> Result<Ending, CommandError> {
+        let log = self.log.as_deref();
+        let shape = shape(self.format);
+        match (&self.check, &self.first, &self.second) {
+            (Some(file), ..) => command::check_fork(file, log, self.witnesses.as_deref(), shape, out),
+            (None, Some(first), Some(second)) => command::fork(
+                &ForkRequest {
+                    first,
+                    second,
+                    trust: self.trust.as_deref(),
+                    log,
+                    out: self.out.as_deref(),
+                    shape,
+                },
+                out,
+            ),
+            (None, ..) => Err(CommandError::Config("two heads are needed".to_owned())),
         }
     }
 }
 
-fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::new(Exit::Bug, error))?;
-    super::print(&text)
+fn shape(format: Format) -> Shape {
+    match format {
+        Format::Human => Shape::Human,
+        Format::Json => Shape::Json,
+    }
 }
 
-const SCHEMA: &str = "veilsum-audit/1";
+fn finish(ended: Result<Ending, CommandError>) -> Result<Exit, Failure> {
+    match ended {
+        Ok(Ending::Clean) => Ok(Exit::Ok),
+        Ok(Ending::Violated) => Ok(Exit::Violated),
+        Err(error) => {
+            let exit = match &error {
+                CommandError::Unreadable(_) => Exit::Violated,
+                _ => Exit::Config,
+            };
+            Err(Failure::new(exit, error))
+        }
+    }
+}
