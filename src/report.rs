@@ -177,6 +177,10 @@ pub struct Curve {
     pub cluster: u32,
     /// Ascending by round; round 0 is the model before any training.
     pub points: Vec<Point>,
+    /// AbsRel of a guess that needs no network, the mean picture of each member's training frames: the mean over the
+    /// members that have test frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_picture_abs_rel: Option<f64>,
     /// AbsRel of the last point over that of the first, minus 1; −0.4 is a fall by 40 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abs_rel_change: Option<f64>,

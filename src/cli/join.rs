@@ -98,6 +98,16 @@ fn join_all(args: &JoinArgs, sink: &mut dyn Sink<ClientEvent>) -> Result<Exit, F
         .map_err(config_failure)?;
     tracing::info!("{}", loaded.summary);
     let scores = !loaded.data.test().is_empty();
+    if let Ok(baseline) = loaded.data.mean_picture_score() {
+        sink.emit(
+            0,
+            &ClientEvent::Baseline {
+                images: u32::try_from(loaded.data.test().len()).unwrap_or(u32::MAX),
+                metrics: baseline.into(),
+            },
+        )
+        .map_err(|_| Failure::say(Exit::Config, "nobody reads this client's events any more"))?;
+    }
     let learner = network::learner(&settings.learner, loaded.data).map_err(config_failure)?;
     if Digest(learner.layout().digest()) != genesis.policy.update.schema {
         return Err(Failure::say(

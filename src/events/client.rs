@@ -71,6 +71,13 @@ pub enum ClientEvent {
         /// Bytes of all chunks.
         total_bytes: u64,
     },
+    /// The score of a guess that needs no network: at every pixel the mean depth of this client's training frames.
+    Baseline {
+        /// Test frames.
+        images: u32,
+        /// Its scores on them.
+        metrics: DepthScores,
+    },
     /// A cluster's model, scored on this client's own test frames.
     Evaluated {
         /// The model after this round; 0 is the model before any training.
@@ -192,6 +199,11 @@ impl fmt::Display for ClientEvent {
             } => write!(
                 f,
                 "round {round}: stopped the upload after {sent_bytes} of {total_bytes} bytes, as asked"
+            ),
+            Self::Baseline { images, metrics } => write!(
+                f,
+                "the mean picture of the training frames: AbsRel {:.3} on {images} frames",
+                metrics.abs_rel
             ),
             Self::Evaluated {
                 round,

@@ -124,6 +124,13 @@ fn client_events() -> Vec<(ClientEvent, &'static str)> {
             r#""event":"joined","client":3,"addr":"127.0.0.1:4433""#,
         ),
         (
+            ClientEvent::Baseline {
+                images: 4,
+                metrics: scores(),
+            },
+            r#""event":"baseline","images":4,"metrics":{"abs_rel":0.25,"sq_rel":0.5,"rmse":2.25,"rmse_log":0.125,"delta1":0.5,"delta2":0.75,"delta3":1.0}"#,
+        ),
+        (
             ClientEvent::Disconnected {
                 reason: "reset".to_owned(),
                 retry_ms: 500,

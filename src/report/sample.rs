@@ -161,6 +161,7 @@ fn curve(cluster: u32, errors: [f64; 6]) -> Curve {
                 delta1: rounded(1.0 - abs_rel).unwrap(),
             })
             .collect(),
+        mean_picture_abs_rel: rounded(errors[5] * 1.2),
         abs_rel_change: rounded(errors[5] / errors[0] - 1.0),
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct Board {
     pub(super) rounds: Vec<Round>,
     pub(super) aborted: Vec<AbortedAttempt>,
     /// By client, cluster and round; the last word counts.
+    /// What a mean picture scores, by client.
+    pub(super) baselines: BTreeMap<u32, f64>,
     pub(super) scores: BTreeMap<(u32, u32, u64), Score>,
     pub(super) kill: Option<Kill>,
     pub(super) listening: bool,
@@ -88,6 +90,7 @@ impl Board {
             bytes: BTreeMap::new(),
             rounds: Vec::new(),
             aborted: Vec::new(),
+            baselines: BTreeMap::new(),
             scores: BTreeMap::new(),
             kill: None,
             listening: false,
@@ -243,6 +246,9 @@ impl Board {
                     sent_bytes,
                     total_bytes,
                 });
+            }
+            ClientEvent::Baseline { metrics, .. } => {
+                self.baselines.insert(client, metrics.abs_rel);
             }
             ClientEvent::Evaluated {
                 round,

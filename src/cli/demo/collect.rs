@@ -47,9 +47,23 @@ pub(super) fn curves(cast: &Cast, board: &Board) -> Vec<Curve> {
                 [first, .., last] if first.abs_rel > 0.0 => rounded(last.abs_rel / first.abs_rel - 1.0),
                 _ => None,
             };
+            let baselines: Vec<f64> = cluster
+                .members
+                .iter()
+                .filter_map(|client| board.baselines.get(client).copied())
+                .collect();
+            let mean_picture_abs_rel = (!baselines.is_empty())
+                .then(|| {
+                    rounded(
+                        baselines.iter().sum::<f64>()
+                            / f64::from(u32::try_from(baselines.len()).unwrap_or(1)),
+                    )
+                })
+                .flatten();
             Curve {
                 cluster: cluster.id,
                 points,
+                mean_picture_abs_rel,
                 abs_rel_change,
             }
         })

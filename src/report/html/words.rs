@@ -65,6 +65,13 @@ pub(super) fn shown(facts: &Facts<'_>) -> Vec<String> {
                 facts.change(&format!("/curves/{index}/abs_rel_change")),
             ));
         }
+        if curve.mean_picture_abs_rel.is_some() {
+            said.push(format!(
+                "For comparison: a picture that shows the mean depth of the training frames scores {} in cluster {}.",
+                facts.score(&format!("/curves/{index}/mean_picture_abs_rel")),
+                curve.cluster,
+            ));
+        }
     }
     said
 }
