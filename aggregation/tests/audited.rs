@@ -24,6 +24,8 @@ mod forge;
 mod pace;
 #[path = "audited/run.rs"]
 mod run;
+#[path = "audited/second.rs"]
+mod second;
 #[path = "rounds/world.rs"]
 #[allow(dead_code, reason = "shared with the tests of rounds, which use the rest")]
 mod world;

@@ -137,8 +137,11 @@ pub(crate) fn auditor(federation: &Federation) -> Auditor {
     .unwrap()
 }
 
+/// Both verifiers' verdict: they must agree.
 pub(crate) fn try_audit(federation: &Federation, bundle: &[u8]) -> Result<Verdict, AuditError> {
-    auditor(federation).audit(bundle, &mut |_| {})
+    let verdict = auditor(federation).audit(bundle, &mut |_| {});
+    crate::second::compare(bundle, &verdict);
+    verdict
 }
 
 pub(crate) fn audit(federation: &Federation, bundle: &[u8]) -> Verdict {
