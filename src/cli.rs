@@ -1,6 +1,7 @@
 //! What people type. One definition feeds help, completions and man pages.
 
 mod audit;
+mod compliance;
 mod demo;
 mod evidence;
 mod init;
@@ -40,6 +41,8 @@ enum Command {
     Evidence(evidence::EvidenceArgs),
     /// Step through a bundle's log: who is in, who left when, what was opened, what was withheld and why.
     Inspect(inspect::InspectArgs),
+    /// Run what can go wrong against the real machines and compare with what must happen.
+    Compliance(compliance::ComplianceArgs),
     /// Make the page of a demo's report again from its JSON.
     Report(report::ReportArgs),
 }
@@ -84,6 +87,7 @@ pub fn main() -> ExitCode {
         Command::Audit(args) => audit::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Compliance(args) => compliance::run_command(&args),
         Command::Report(args) => report::run(&args),
     };
     match result {

@@ -20,6 +20,8 @@ pub enum Exit {
     Aborted = 5,
     /// The audit found a violation, or the bundle cannot be read.
     Violated = 6,
+    /// A scenario did not end as it must.
+    NotCompliant = 7,
     /// The other side is not there; try again.
     TryAgain = 75,
     /// Interrupted from the keyboard.
@@ -28,7 +30,7 @@ pub enum Exit {
 
 impl Exit {
     /// All of them, for documentation.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Ok,
         Self::Bug,
         Self::Usage,
@@ -36,6 +38,7 @@ impl Exit {
         Self::Refused,
         Self::Aborted,
         Self::Violated,
+        Self::NotCompliant,
         Self::TryAgain,
         Self::Interrupted,
     ];

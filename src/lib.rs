@@ -7,6 +7,7 @@
 
 pub mod bundle;
 pub mod cli;
+pub mod compliance;
 pub mod config;
 pub mod drive;
 pub mod events;
