@@ -340,6 +340,7 @@ fn policy(
             range_micros: request.range_micros,
             max_weight: MAX_WEIGHT,
         },
+        initial: veilsum_attestation::model_digest(initial.values()),
         rounds: request.rounds,
     })
 }

@@ -114,6 +114,11 @@ pub enum Refusal {
     /// A peer's key is no key.
     #[error(transparent)]
     Agree(#[from] AgreeError),
+    /// A round key that was used before, or for both purposes.
+    #[error(
+        "a round key was used before, or for both purposes; the client must make fresh keys in every attempt"
+    )]
+    UsedKey,
     /// Shares that cannot be dealt or read.
     #[error(transparent)]
     Share(#[from] ShareError),
@@ -180,6 +185,7 @@ impl Refusal {
             Self::WrongModel { .. } => "WrongModel",
             Self::WrongClusters => "WrongClusters",
             Self::Agree(_) => "BadKey",
+            Self::UsedKey => "UsedKey",
             Self::Share(_) => "BadShareBytes",
             Self::Wire(_) => "MessageTooLarge",
             Self::Conflict(_) => "Conflict",

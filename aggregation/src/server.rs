@@ -155,6 +155,10 @@ struct Core<R> {
     said: BTreeSet<Digest>,
     heads: BTreeMap<ClientId, Head>,
     deadline: Now,
+    /// Clients whose late vector is in the log.
+    late: BTreeSet<ClientId>,
+    /// Who was told what.
+    refused: BTreeSet<(ClientId, &'static str)>,
     /// An agreement was sent.
     asked: bool,
     outputs: VecDeque<ServerOutput>,
@@ -210,6 +214,8 @@ impl<R: CryptoRng> Server<R> {
             away: BTreeMap::new(),
             said: BTreeSet::new(),
             heads: request.present,
+            late: BTreeSet::new(),
+            refused: BTreeSet::new(),
             asked: false,
             outputs: VecDeque::new(),
         };
@@ -297,7 +303,7 @@ impl<R: CryptoRng> Server<R> {
             ToServer::Chunk(_) if !self.core.present.contains(&from) => return,
             message if !self.core.present.contains(&from) => {
                 if let ToServer::Masked(entry) = &message {
-                    self.core.record_late(from, entry);
+                    self.core.note_late(from, entry);
                 }
                 let invited = self.core.plan.invited().contains(&from);
                 let refusal = if invited {
@@ -580,7 +586,11 @@ impl<R: CryptoRng> Core<R> {
         self.outputs.push_back(ServerOutput::Send(to, message));
     }
 
+    /// Says why, once: a client that goes on sending gets no further answers.
     fn refuse(&mut self, client: ClientId, refusal: Refusal) {
+        if !self.refused.insert((client, refusal.name())) {
+            return;
+        }
         let refused = Refused::named(self.plan.round, self.plan.attempt, refusal.name());
         self.send(client, ToClient::Refused(refused));
         self.outputs.push_back(ServerOutput::Refused(client, refusal));
@@ -631,8 +641,9 @@ impl<R: CryptoRng> Core<R> {
             ToServer::Refuse(refused) => {
                 (refused.round, refused.attempt) == (self.plan.round, self.plan.attempt)
             }
-            ToServer::Masked(entry) => Signed::<Masked>::parse(entry)
-                .map_or(true, |signed| signed.peek().body().plan == self.plan_leaf),
+            ToServer::Masked(entry) => {
+                Signed::<Masked>::parse(entry).is_ok_and(|signed| signed.peek().body().plan == self.plan_leaf)
+            }
             _ => true,
         };
         !belongs || of_phase(message).is_some_and(|of| of > phase)
@@ -657,7 +668,14 @@ impl<R: CryptoRng> Core<R> {
         }
     }
 
-    fn record_late(&mut self, client: ClientId, entry: &[u8]) {
+    /// Logs that a client's vector came too late: a good statement for this plan, once per client.
+    fn note_late(&mut self, client: ClientId, entry: &[u8]) {
+        let fits = self
+            .read::<Masked>(entry, client)
+            .is_ok_and(|signed| signed.body().plan == self.plan_leaf);
+        if !fits || !self.late.insert(client) {
+            return;
+        }
         let body = veilsum_attestation::statement::Late {
             round: self.plan.round,
             attempt: self.plan.attempt,

@@ -101,11 +101,17 @@ impl Quantised {
 }
 
 /// Adds the mean update of a released sum to the model it started from. `sum` is the sum modulo 2^m, its last word the
-/// sum of weights.
+/// sum of weights. When that is no weight `contributors` clients can have together the model stays as it is: the weight is
+/// masked, so whoever spoilt it cannot be told.
 ///
 /// # Errors
-/// [`UpdateError::Length`] when model, sum and rule disagree, [`UpdateError::NoWeight`] for a sum of nobody.
-pub fn apply(model: &[f32], sum: &[u32], rule: &UpdateRule) -> Result<Vec<f32>, UpdateError> {
+/// [`UpdateError::Length`] when model, sum and rule disagree.
+pub fn apply(
+    model: &[f32],
+    sum: &[u32],
+    contributors: u32,
+    rule: &UpdateRule,
+) -> Result<Vec<f32>, UpdateError> {
     let Some((weight, entries)) = sum.split_last() else {
         return Err(UpdateError::NoWeight);
     };
@@ -116,8 +122,8 @@ pub fn apply(model: &[f32], sum: &[u32], rule: &UpdateRule) -> Result<Vec<f32>, 
         });
     }
     let weight = rule.modulus.reduce(*weight);
-    if weight == 0 {
-        return Err(UpdateError::NoWeight);
+    if weight == 0 || !weight_is_possible(weight, contributors, rule) {
+        return Ok(model.to_vec());
     }
     let unit = step(rule) * f64::from(rule.max_weight) / f64::from(weight);
     Ok(model
@@ -125,6 +131,13 @@ pub fn apply(model: &[f32], sum: &[u32], rule: &UpdateRule) -> Result<Vec<f32>, 
         .zip(entries)
         .map(|(entry, word)| narrow(f64::from(*entry) + f64::from(rule.modulus.signed(*word)) * unit))
         .collect())
+}
+
+/// Whether `contributors` clients can have this weight together: one each at least, the policy's largest at most.
+#[must_use]
+pub fn weight_is_possible(weight: u32, contributors: u32, rule: &UpdateRule) -> bool {
+    let most = u64::from(contributors) * u64::from(rule.max_weight);
+    weight >= contributors && u64::from(weight) <= most
 }
 
 /// The largest magnitude of a quantised entry.
@@ -215,8 +228,8 @@ pub enum UpdateError {
         /// Which entry.
         index: usize,
     },
-    /// A sum without weight.
-    #[error("a sum carries no weight; it is the sum of nobody")]
+    /// A sum without a single word.
+    #[error("a sum without a weight is no sum")]
     NoWeight,
 }
 
@@ -285,10 +298,19 @@ mod tests {
             encode(&[0.0, 0.0], 101),
             Some(UpdateError::Weight { got: 101, max: 100 })
         );
-        assert_eq!(
-            apply(&[0.0, 0.0], &[1, 2, 0], &rule(2)),
-            Err(UpdateError::NoWeight)
-        );
+        // Two clients of weight 1 to 100 each: what they cannot have together moves nothing.
+        for weight in [0, 1, 201, u32::MAX] {
+            assert_eq!(
+                apply(&[0.5, 0.0], &[1, 2, weight], 2, &rule(2)),
+                Ok(vec![0.5, 0.0])
+            );
+        }
+        for weight in [2, 200] {
+            assert_ne!(
+                apply(&[0.5, 0.0], &[1, 2, weight], 2, &rule(2)),
+                Ok(vec![0.5, 0.0])
+            );
+        }
     }
 
     proptest! {
@@ -308,7 +330,8 @@ mod tests {
             }
             let total: u32 = clients.iter().map(|(_, weight)| weight).sum();
             let model = vec![0.25f32; 6];
-            let moved = apply(&model, &sum, &rule).unwrap();
+            let contributors = u32::try_from(clients.len()).unwrap();
+            let moved = apply(&model, &sum, contributors, &rule).unwrap();
             for (i, value) in moved.iter().enumerate() {
                 let mean: f64 = clients.iter().map(|(delta, weight)| f64::from(delta[i]) * f64::from(*weight)).sum::<f64>()
                     / f64::from(total);

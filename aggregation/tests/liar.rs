@@ -780,6 +780,153 @@ fn a_client_starts_under_no_policy_beyond_its_limits() {
 }
 
 #[test]
+fn a_proposal_that_the_server_did_not_sign_is_refused() {
+    let (said, reveals, _) = run_with(|_, message| match message {
+        ToClient::Proposal(proposal) => ToClient::Proposal(Proposal {
+            server: Signature([7; 64]),
+            ..proposal
+        }),
+        other => other,
+    });
+    assert_eq!((said, reveals), (vec!["SplitView"], 0));
+}
+
+/// Runs a round in which client 3's messages go through `hand`; whatever it does, the bundle audits as verified.
+fn audited_with(hand: impl FnMut(ToServer) -> ToServer + 'static) -> World {
+    let mut world = world(3);
+    let mut hand = hand;
+    world.up_hand = Some(Box::new(move |from, message| {
+        if from == ClientId(3) {
+            hand(message)
+        } else {
+            message
+        }
+    }));
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    world
+}
+
+#[test]
+fn keys_that_an_auditor_would_not_accept_are_not_accepted_by_the_server() {
+    type Forge = fn(Keys) -> Keys;
+    let forges: [(Forge, &str); 2] = [
+        (
+            |keys| Keys {
+                head: Head {
+                    root: Digest([1; 32]),
+                    ..keys.head
+                },
+                ..keys
+            },
+            "WrongContext",
+        ),
+        (
+            |keys| Keys {
+                box_key: BoxPublic(keys.mask_key.0),
+                ..keys
+            },
+            "UsedKey",
+        ),
+    ];
+    for (forge, name) in forges {
+        let federation = Federation::new(setup());
+        let world = audited_with(move |message| match message {
+            ToServer::Keys(entry) => ToServer::Keys(by_client(&federation, 3, forge(body(&entry)))),
+            other => other,
+        });
+        world.assert_exact();
+        assert!(
+            world
+                .refusals
+                .iter()
+                .any(|(client, refusal)| (*client, refusal.name()) == (ClientId(3), name)),
+            "{:?}",
+            world.refusals
+        );
+    }
+}
+
+#[test]
+fn somebody_elses_round_key_is_refused() {
+    let federation = Federation::new(setup());
+    let mut world = world(3);
+    let first: Rc<RefCell<Option<Keys>>> = Rc::default();
+    world.up_hand = Some(Box::new(move |from, message| match message {
+        ToServer::Keys(entry) => {
+            let own: Keys = body(&entry);
+            let other = first.borrow().clone();
+            match other {
+                None => {
+                    *first.borrow_mut() = Some(own);
+                    ToServer::Keys(entry)
+                }
+                // Everybody after the first uses the first's mask key.
+                Some(other) => ToServer::Keys(by_client(
+                    &federation,
+                    from.0,
+                    Keys {
+                        mask_key: other.mask_key,
+                        ..own
+                    },
+                )),
+            }
+        }
+        other => other,
+    }));
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    assert!(
+        matches!(world.aborted, Some(Abort::TooFewKeys { have: 1 | 2, .. })),
+        "{:?}",
+        world.aborted
+    );
+}
+
+#[test]
+fn late_and_refused_messages_are_answered_and_logged_once() {
+    let mut world = world(3);
+    let kept: Rc<RefCell<Option<EntryBytes>>> = Rc::default();
+    let keep = Rc::clone(&kept);
+    world.up_hand = Some(Box::new(move |from, message| {
+        if let (ToServer::Masked(entry), ClientId(3)) = (&message, from) {
+            *keep.borrow_mut() = Some(entry.clone());
+        }
+        message
+    }));
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    while kept.borrow().is_none() {
+        assert!(world.step());
+    }
+    // Client 3 leaves, and then sends its statement, and garbage, over and over.
+    let server = world.server.as_mut().unwrap();
+    let refuse = ToServer::Refuse(Refused::named(RoundId(1), Attempt(0), "Bored"));
+    server.handle(ClientId(3), refuse, Now(0));
+    let before = world.disk.len();
+    let entry = kept.borrow().clone().unwrap();
+    for n in 0..100u8 {
+        let garbage = BoundedVec::new(vec![n; 8]).unwrap();
+        let server = world.server.as_mut().unwrap();
+        server.handle(ClientId(3), ToServer::Masked(garbage), Now(0));
+        server.handle(ClientId(3), ToServer::Masked(entry.clone()), Now(0));
+        world.drain_server();
+    }
+    let logged = world.disk.len() - before;
+    assert!(logged <= 1, "{logged} entries");
+    let told = world
+        .refusals
+        .iter()
+        .filter(|(client, _)| *client == ClientId(3))
+        .count();
+    assert!(told <= 3, "{told} refusals");
+    world.run();
+    world.assert_exact();
+}
+
+#[test]
 fn a_second_attempt_at_a_round_that_was_answered_is_refused() {
     let mut world = world(3);
     let log = world.genesis_log();

@@ -1,8 +1,10 @@
 //! The log of a federation: entries in order under an RFC 6962 tree.
 
 use crate::merkle;
+use crate::statement::{Entry, Keys, Kind};
 use serde::{Deserialize, Serialize};
-use veilsum_crypto::Digest;
+use std::collections::HashSet;
+use veilsum_crypto::{Digest, wire};
 
 /// The state of a log: how many entries, and the root over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +60,8 @@ impl Head {
 pub struct Log {
     entries: Vec<Vec<u8>>,
     tree: merkle::Tree,
+    /// Every round key in a `keys` entry.
+    round_keys: HashSet<[u8; 32]>,
 }
 
 impl Log {
@@ -75,8 +79,17 @@ impl Log {
     pub fn append(&mut self, entry: Vec<u8>) -> u64 {
         let index = self.entries.len() as u64;
         self.tree.append(&entry);
+        if let Some(keys) = round_keys(&entry) {
+            self.round_keys.extend(keys);
+        }
         self.entries.push(entry);
         index
+    }
+
+    /// Whether a client used this key in some round already. Keys are fresh in every attempt.
+    #[must_use]
+    pub fn has_round_key(&self, key: &[u8; 32]) -> bool {
+        self.round_keys.contains(key)
     }
 
     /// The entries.
@@ -117,6 +130,15 @@ impl Log {
         }
         self.tree.consistency_proof(old, new).ok().map(typed)
     }
+}
+
+fn round_keys(entry: &[u8]) -> Option<[[u8; 32]; 2]> {
+    let entry: Entry = wire::decode(entry).ok()?;
+    if entry.kind != Kind::Keys {
+        return None;
+    }
+    let keys: Keys = wire::decode(&entry.body).ok()?;
+    Some([keys.box_key.0, keys.mask_key.0])
 }
 
 fn raw(proof: &[Digest]) -> Vec<[u8; 32]> {

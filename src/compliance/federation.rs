@@ -293,6 +293,7 @@ fn policy(
             range_micros: 32_767 * 15_625,
             max_weight: MAX_WEIGHT,
         },
+        initial: veilsum_attestation::model_digest(&vec![0.5; usize::try_from(entries).unwrap_or_default()]),
         rounds: 1000,
     })
 }

@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod libtorch;
 mod machine;
+mod mutants;
 mod step;
 mod tally;
 mod test;
@@ -41,6 +42,8 @@ fn dispatch(args: &[String]) -> Result<ExitCode> {
             println!("{}", arrows::check(&root)?);
             Ok(ExitCode::SUCCESS)
         }
+        Some(("mutants", [])) => mutants::run(&root, None),
+        Some(("mutants", [wanted])) => mutants::run(&root, Some(wanted)),
         Some(("doctor", [])) => Ok(doctor::run(&root)),
         Some(("help" | "--help" | "-h", _)) => {
             println!("{USAGE}");
@@ -71,4 +74,5 @@ usage: cargo xtask COMMAND
   ci [--no-torch]     test, and lints, licences and documentation
   libtorch            obtain libtorch and say where it is
   arrows              check which crate may use which
+  mutants [RULE]      take rules of the round out one by one, and see that a test fails
   doctor              what this machine lacks, and the command that brings it";

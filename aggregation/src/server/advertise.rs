@@ -26,7 +26,7 @@ impl Advertise {
     ) -> Result<(), Refusal> {
         let signed = core.read::<Keys>(entry, from)?;
         let keys = signed.body();
-        if keys.plan != core.plan_leaf {
+        if keys.plan != core.plan_leaf || keys.head != core.plan.head {
             return Err(Refusal::WrongContext);
         }
         let clusters = core.plan.clusters_of(from).map(|(cluster, _)| cluster);
@@ -44,6 +44,10 @@ impl Advertise {
             Some(known) if *known == signed => return Ok(()),
             Some(_) => return Err(Refusal::Conflict("keys")),
             None => {}
+        }
+        let (boxes, masks) = (keys.box_key.0, keys.mask_key.0);
+        if boxes == masks || core.log.has_round_key(&boxes) || core.log.has_round_key(&masks) {
+            return Err(Refusal::UsedKey);
         }
         core.record_bytes(entry);
         self.keys.insert(from, signed);

@@ -67,6 +67,8 @@ impl<R: CryptoRng> Server<R> {
             away: BTreeMap::new(),
             said: BTreeSet::new(),
             heads: BTreeMap::new(),
+            late: BTreeSet::new(),
+            refused: BTreeSet::new(),
             asked: open.agrees.len() >= setup.policy.threshold as usize,
             outputs: VecDeque::new(),
             setup,

@@ -343,9 +343,9 @@ impl Unmask {
         for word in &mut sum {
             *word = rule.modulus.reduce(*word);
         }
-        let moved =
-            update::apply(model, &sum, rule).map_err(|_| Abort::Internal("a sum does not fit its model"))?;
         let contributors = u32::try_from(here.len()).unwrap_or(u32::MAX);
+        let moved = update::apply(model, &sum, contributors, rule)
+            .map_err(|_| Abort::Internal("a sum does not fit its model"))?;
         Ok(Opened {
             cluster,
             sum,

@@ -50,6 +50,7 @@ impl Setup {
                 range_micros: 32_767 * 15_625,
                 max_weight,
             },
+            initial: veilsum_attestation::model_digest(&vec![0.5f32; self.entries]),
             rounds: 1000,
         }
     }

@@ -7,7 +7,9 @@
 //! step = R / 10^6 / (2^(b-1) - 1)        new = f32(old + s · (step · w / W))
 //! ```
 //!
-//! rounded to nearest once, at the end: bit for bit what the server published, or not at all.
+//! rounded to nearest once, at the end: bit for bit what the server published, or not at all. The weight is masked like
+//! everything else, so a client may put anything there. When `W` is none that the contributors can have together
+//! (fewer than one each, or more than the policy's largest each) the model stays as it is.
 
 use crate::statement::UpdateRule;
 use std::collections::BTreeMap;
@@ -26,8 +28,8 @@ pub(super) struct Shelf {
 pub(super) enum Moved {
     /// The bundle does not have the model.
     NotHere,
-    /// The sum carries no weight, or is no sum for this model.
-    NoWeight,
+    /// The sum is no sum for this model.
+    NoFit,
     /// The new model.
     To(Vec<f32>),
 }
@@ -46,10 +48,16 @@ impl Shelf {
     }
 
     /// Moves the model one sum starts from by that sum.
-    pub(super) fn moved(&mut self, digest: Digest, sum: &[u32], rule: &UpdateRule) -> Moved {
+    pub(super) fn moved(
+        &mut self,
+        digest: Digest,
+        sum: &[u32],
+        contributors: u32,
+        rule: &UpdateRule,
+    ) -> Moved {
         let moved = match self.models.get(&digest) {
             None => Moved::NotHere,
-            Some(model) => mean_update(model, sum, rule).map_or(Moved::NoWeight, Moved::To),
+            Some(model) => mean_update(model, sum, contributors, rule).map_or(Moved::NoFit, Moved::To),
         };
         if let Some(left) = self.uses.get_mut(&digest) {
             *left -= 1;
@@ -62,12 +70,16 @@ impl Shelf {
     }
 }
 
-/// The old model plus the mean update; `None` for a sum without weight or of another length.
-fn mean_update(model: &[f32], sum: &[u32], rule: &UpdateRule) -> Option<Vec<f32>> {
+/// The old model plus the mean update; `None` for a sum of another length.
+fn mean_update(model: &[f32], sum: &[u32], contributors: u32, rule: &UpdateRule) -> Option<Vec<f32>> {
     let (weight, entries) = sum.split_last()?;
     let weight = rule.modulus.reduce(*weight);
-    if weight == 0 || entries.len() != model.len() {
+    if entries.len() != model.len() {
         return None;
+    }
+    let most = u64::from(contributors) * u64::from(rule.max_weight);
+    if weight == 0 || weight < contributors || u64::from(weight) > most {
+        return Some(model.to_vec());
     }
     let largest = (1u32 << rule.value_bits.saturating_sub(1).min(31)) - 1;
     let step = f64::from(rule.range_micros) / 1e6 / f64::from(largest);
@@ -108,13 +120,18 @@ mod tests {
         // step = 1.27 / 127 = 0.01; two clients of weight 50 and 25 sent q = 25 and q = -5: Σ w·delta / Σ w is
         // (25 - 5) · 0.01 · 100 / 75.
         let sum = [20, 2048 - 75, 0, 75];
-        let moved = mean_update(&[1.0, 0.0, 2.5], &sum, &rule()).unwrap();
+        let moved = mean_update(&[1.0, 0.0, 2.5], &sum, 2, &rule()).unwrap();
         let want = [1.0 + 20.0 * 0.01 * 100.0 / 75.0, -1.0, 2.5];
         for (got, want) in moved.iter().zip(want) {
             assert!((f64::from(*got) - want).abs() < 1e-6, "{got} {want}");
         }
-        assert_eq!(mean_update(&[1.0, 0.0, 2.5], &[20, 0, 0, 0], &rule()), None);
-        assert_eq!(mean_update(&[1.0], &sum, &rule()), None);
+        assert_eq!(mean_update(&[1.0], &sum, 2, &rule()), None);
+        // Weights that two clients of at most 100 each cannot have: the model stays.
+        for weight in [0, 1, 201, 2047] {
+            let spoilt = [20, 2048 - 75, 0, weight];
+            let kept = mean_update(&[1.0, 0.0, 2.5], &spoilt, 2, &rule()).unwrap();
+            assert_eq!(kept, [1.0, 0.0, 2.5], "{weight}");
+        }
     }
 
     #[test]
@@ -125,10 +142,10 @@ mod tests {
         shelf.keep(first, vec![1.0]);
         shelf.keep(other, vec![1.0]);
         let rule = UpdateRule { entries: 1, ..rule() };
-        assert_eq!(shelf.moved(other, &[0, 1], &rule), Moved::NotHere);
+        assert_eq!(shelf.moved(other, &[0, 1], 1, &rule), Moved::NotHere);
         for _ in 0..2 {
-            assert_eq!(shelf.moved(first, &[0, 1], &rule), Moved::To(vec![1.0]));
+            assert_eq!(shelf.moved(first, &[0, 1], 1, &rule), Moved::To(vec![1.0]));
         }
-        assert_eq!(shelf.moved(first, &[0, 1], &rule), Moved::NotHere);
+        assert_eq!(shelf.moved(first, &[0, 1], 1, &rule), Moved::NotHere);
     }
 }

@@ -47,8 +47,7 @@ impl History {
 
         let mut check = report.check(CheckName::Models, scene.place);
         for (cluster, body) in plan.numbered() {
-            // The first plan that names a cluster says what it starts from; no statement says it earlier.
-            let current = *self.models.entry(cluster).or_insert(body.model);
+            let current = *self.models.entry(cluster).or_insert(policy.initial);
             check.demand(current == body.model, || {
                 format!(
                     "{cluster} starts from model {:?} and its last one is {current:?}",

@@ -291,18 +291,24 @@ impl<'a> Replay<'a> {
             return;
         };
         // Called for every result, so that the shelf forgets what no later sum starts from.
-        let moved = self
-            .shelf
-            .moved(cluster.model, sum.unwrap_or_default(), &self.rule);
+        let moved = self.shelf.moved(
+            cluster.model,
+            sum.unwrap_or_default(),
+            result.contributors,
+            &self.rule,
+        );
         if sum.is_none() {
             return check.not_checkable(format!("the sum of {} could not be recomputed", result.cluster));
         }
         match moved {
-            Moved::NotHere => check.not_checkable(format!(
-                "the model {:?} that {} starts from is not in the bundle",
-                cluster.model, result.cluster
-            )),
-            Moved::NoWeight => check.violated(|| format!("the sum of {} carries no weight", result.cluster)),
+            // A server that could leave the old model out could publish any new one.
+            Moved::NotHere => check.violated(|| {
+                format!(
+                    "the model {:?} that {} starts from is not in the bundle, so that nobody can check the new one",
+                    cluster.model, result.cluster
+                )
+            }),
+            Moved::NoFit => check.violated(|| format!("the sum of {} is no sum for its model", result.cluster)),
             Moved::To(model) => {
                 if check.demand(model_digest(&model) == result.model, || {
                     format!(

@@ -68,12 +68,13 @@ pub(super) fn recompute(
         format!("the weight of {id} is {weight}, not {}", result.weight)
     });
     let most = u64::from(case.scene.policy().update.max_weight) * contributors.len() as u64;
-    check.demand((contributors.len() as u64..=most).contains(&weight), || {
-        format!(
-            "{} clients cannot have a weight of {weight} together",
+    if !(contributors.len() as u64..=most).contains(&weight) {
+        check.not_checkable(format!(
+            "the weight of {id} is {weight}, which {} clients cannot have together: one of them put in something else, and \
+             nobody can tell who; the model stays as it was",
             contributors.len()
-        )
-    });
+        ));
+    }
     Some(sum)
 }
 

@@ -33,6 +33,8 @@ pub struct Policy {
     pub crowd_orgs: u32,
     /// How updates become integers.
     pub update: UpdateRule,
+    /// Digest of the model every cluster starts from.
+    pub initial: Digest,
     /// Rounds the federation runs.
     pub rounds: u64,
 }
@@ -239,6 +241,7 @@ mod tests {
             crowd: 3,
             crowd_orgs: 2,
             update: rule(),
+            initial: Digest([0; 32]),
             rounds: 5,
         }
     }

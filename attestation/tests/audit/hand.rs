@@ -83,6 +83,7 @@ impl Hand {
                     range_micros: 32_767 * 15_625,
                     max_weight: 4,
                 },
+                initial: model_digest(&[0.25; ENTRIES]),
                 rounds: 100,
             },
             policy_leaf: Digest([0; 32]),
@@ -389,7 +390,9 @@ impl Hand {
         let modulus = self.policy.update.modulus;
         let weight = sum[ENTRIES];
         // The grid step is 1/64 and the largest weight 4: a sum s over weight W moves an entry by s · (1/64 · 4) / W.
-        for (entry, word) in self.model.iter_mut().zip(sum) {
+        // A weight that the contributors cannot have together moves nothing.
+        let possible = (u64::from(contributors)..=u64::from(contributors) * 4).contains(&u64::from(weight));
+        for (entry, word) in self.model.iter_mut().zip(sum).filter(|_| possible) {
             let unit = 32_767.0 * 15_625.0 / 1e6 / 32_767.0 * 4.0 / f64::from(weight);
             *entry = (f64::from(*entry) + f64::from(modulus.signed(*word)) * unit) as f32;
         }

@@ -1,10 +1,11 @@
 //! Rules about what is opened, each broken once: agreement, reveals and sums.
 
 use crate::hand::Hand;
-use crate::rules::{OTHER, broken, dropped, says, tricked};
+use crate::rules::{OTHER, broken, dropped, tricked};
 use crate::tricks::{Bend, Tricks};
 use veilsum_attestation::Head;
 use veilsum_attestation::audit::CheckName;
+use veilsum_attestation::audit::Overall;
 use veilsum_attestation::statement::*;
 use veilsum_crypto::*;
 
@@ -309,11 +310,9 @@ fn of_sums() {
             ..Tricks::default()
         },
     );
-    says(
-        &hand.audit(),
-        CheckName::Models,
-        "the sum of cluster 0 carries no weight",
-    );
+    // Whoever spoilt the weight cannot be told, and the server did nothing wrong: the model stays.
+    let verdict = hand.audit();
+    assert_eq!(verdict.overall, Overall::Verified, "{verdict}");
 }
 
 fn one(sums: &mut Sums, change: fn(&mut ClusterResult)) {

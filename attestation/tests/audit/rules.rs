@@ -323,6 +323,14 @@ fn of_phases_and_thresholds() {
         CheckName::Phases,
         "client 1 revealed without having signed",
     );
+    broken(
+        Bend {
+            sign: |_, agree| agree.server = Signature([7; 64]),
+            ..Bend::default()
+        },
+        CheckName::Agreement,
+        "the server never signed the proposal",
+    );
     let intruders = || Bend {
         intruders: vec![4],
         ..Bend::default()
