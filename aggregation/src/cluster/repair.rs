@@ -4,7 +4,9 @@
 //! clusters: it is *merged* with another, a client of the combination gives up a *second membership*, or the cluster is
 //! *withheld* from the plan. Each is never worse than before or is not taken: merging and withholding leave fewer
 //! combinations, and a cut is weighed by what it gives. Of all that help, the one goes that costs least per crowd gained;
-//! what nothing helps is merged or, at last, withheld, so it ends.
+//! what nothing helps is merged or, at last, withheld, so it ends. The crowd gained is counted over all clients, each up to
+//! what the rule asks for (its leverage is at most 1 / crowd), so that mending one of several weak places counts; and
+//! nothing is taken after which the worst combination covers fewer.
 //!
 //! Cost is in the unit of the divergences: a pair that is put together although its divergence is above tau costs the
 //! excess, a pair that is parted although it is below costs the shortfall. Without divergences every such pair costs 1.
@@ -15,7 +17,7 @@ mod weigh;
 
 use std::fmt;
 
-use veilsum_attestation::disclosure::{CrowdRule, Verdict, check, clusters_you_can_have, crowd};
+use veilsum_attestation::disclosure::{CrowdRule, Verdict, check, crowd};
 
 use super::soft::companions;
 use super::{Divergences, Membership};
@@ -166,22 +168,23 @@ pub fn repair(wanted: &Repair<'_>) -> Repaired {
     let mut table = Table::new(wanted);
     let mut steps = Vec::new();
     let mut now = crowd(&table.matrix());
+    steps.extend(tidy(&mut table, now));
     let verdict = loop {
-        tidy(&mut table, &mut steps, now);
-        let matrix = table.matrix();
-        now = crowd(&matrix);
-        let verdict = check(&matrix, wanted.orgs, &wanted.rule);
+        let verdict = check(&table.matrix(), wanted.orgs, &wanted.rule);
         let Some((action, cost)) = table.choose(&verdict, wanted) else {
             break verdict;
         };
         table.apply(action);
-        let after = crowd(&table.matrix());
+        let before = now;
+        let dropped = tidy(&mut table, now);
+        now = crowd(&table.matrix());
         steps.push(Step {
             action,
             because: Some(verdict),
-            crowd: (now, after),
+            crowd: (before, now),
             cost,
         });
+        steps.extend(dropped);
     };
     let (clusters, origins) = table.finish();
     let covered = |clusters: &Membership, client: usize| {
@@ -195,7 +198,7 @@ pub fn repair(wanted: &Repair<'_>) -> Repaired {
             .filter(|client| covered(wanted.clusters, *client) && !covered(&clusters, *client))
             .collect(),
         moved: clients.filter(other).count(),
-        cost: steps.iter().map(|step| step.cost).sum(),
+        cost: steps.iter().fold(0.0, |sum, step| sum + step.cost),
         clusters,
         origins,
         steps,
@@ -204,7 +207,8 @@ pub fn repair(wanted: &Repair<'_>) -> Repaired {
 }
 
 /// Drops clusters inside others.
-fn tidy(table: &mut Table, steps: &mut Vec<Step>, crowd: f64) {
+fn tidy(table: &mut Table<'_>, crowd: f64) -> Vec<Step> {
+    let mut steps = Vec::new();
     while let Some(action) = table.contained() {
         table.apply(action);
         steps.push(Step {
@@ -214,12 +218,5 @@ fn tidy(table: &mut Table, steps: &mut Vec<Step>, crowd: f64) {
             cost: 0.0,
         });
     }
-}
-
-impl Repaired {
-    /// The most clusters so many clients can have under the rule, at the very best.
-    #[must_use]
-    pub fn most(clients: usize, rule: &CrowdRule) -> u32 {
-        clusters_you_can_have(u32::try_from(clients).unwrap_or(u32::MAX), rule.crowd, 0, 0)
-    }
+    steps
 }

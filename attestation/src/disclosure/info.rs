@@ -134,8 +134,10 @@ impl Odd {
     }
 }
 
-/// How many clusters `n` clients can carry at the very best if every combination shall cover `c` honest
-/// clients with `m` colluding and `s` dropping out: the worst client's crowd is at most `n / clusters`.
+/// How many clusters `n` clients can have if the effective [`crowd`] shall be `c` with `m` colluding and `s` dropping out:
+/// leverages add up to the number of independent sums, so the worst client's crowd is at most `n / clusters`. Disjoint
+/// clusters reach it. The rule itself counts the least cover, which is never below the crowd, so overlapping clusters may
+/// pass it beyond this number, at a smaller crowd.
 #[must_use]
 pub fn clusters_you_can_have(n: u32, c: u32, m: u32, s: u32) -> u32 {
     n / c.saturating_add(m).saturating_add(s).max(1)

@@ -1,6 +1,6 @@
 //! The plan under repair, what can be done next, and what that costs and gives.
 
-use veilsum_attestation::disclosure::{CrowdRule, Verdict, check_within, crowd};
+use veilsum_attestation::disclosure::{CrowdRule, Verdict, check_within, leverages};
 
 use super::{Action, Closeness, Membership, Moves, Repair};
 
@@ -290,8 +290,8 @@ impl<'a> Table<'a> {
     }
 }
 
-/// How much is covered: clients and organisations in the worst combination, and the effective crowd, each up to what the
-/// rule asks for.
+/// How much is covered: clients and organisations in the worst combination, each up to what the rule asks for, and how
+/// little all clients together fall short of the crowd.
 fn reach(matrix: &Membership, wanted: &Repair<'_>) -> (f64, f64, f64) {
     let CrowdRule {
         crowd: clients,
@@ -302,16 +302,17 @@ fn reach(matrix: &Membership, wanted: &Repair<'_>) -> (f64, f64, f64) {
         Verdict::Exposed(exposure) => f64::from(exposure.covered),
         Verdict::Undecided(_) => 0.0,
     };
+    // A client of leverage h is in a crowd of 1/h.
+    let short = leverages(matrix)
+        .into_iter()
+        .map(|leverage| (leverage * f64::from(clients) - 1.0).max(0.0))
+        .fold(0.0, |sum, one| sum + one);
     let by_client = CrowdRule {
         crowd: clients,
         crowd_orgs: 0,
     };
     let by_org = CrowdRule { crowd: 0, crowd_orgs };
-    (
-        covered(by_client, clients),
-        covered(by_org, crowd_orgs),
-        crowd(matrix).min(f64::from(clients)),
-    )
+    (covered(by_client, clients), covered(by_org, crowd_orgs), -short)
 }
 
 /// Rows whose bits lie below `clients`, as all that come from a membership do.
