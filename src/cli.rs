@@ -42,6 +42,8 @@ enum Command {
     Evidence(evidence::EvidenceArgs),
     /// Step through a bundle's log: who is in, who left when, what was opened, what was withheld and why.
     Inspect(inspect::InspectArgs),
+    /// Run what can go wrong against the real machines and compare with what must happen.
+    Compliance(compliance::ComplianceArgs),
     /// Make, check and explain who is in which cluster, so that no sum gives anybody away.
     Plan(plan::PlanArgs),
     /// Make the page of a demo's report again from its JSON.
@@ -88,6 +90,7 @@ pub fn main() -> ExitCode {
         Command::Audit(args) => audit::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Compliance(args) => compliance::run_command(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Report(args) => report::run(&args),
     };
