@@ -80,6 +80,7 @@ pub fn main() -> ExitCode {
                 .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
         )
         .with_target(false)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .init();
     let result = match cli.command {
         Command::Demo(args) => demo::run(&args),
@@ -97,7 +98,9 @@ pub fn main() -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            eprintln!("veilsum: {failure}");
+            use std::io::Write;
+            // Standard error may be closed or full: the exit code says it too.
+            let _ = writeln!(std::io::stderr(), "veilsum: {failure}");
             failure.exit.into()
         }
     }
@@ -120,6 +123,22 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Bug, error))
+}
+
+/// Ends when the operator or the system asks the process to: SIGINT or SIGTERM.
+async fn told_to_stop() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        Err(_) => {
+            let _ = tokio::signal::ctrl_c().await;
+        }
+    }
 }
 
 /// The system's randomness as the seed of a named generator.

@@ -20,8 +20,9 @@ use chacha20::ChaCha20Rng;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use veilsum_attestation::disclosure::{self, CrowdRule, Membership, Verdict};
 use veilsum_attestation::statement::{
-    Member, Party, Policy, PolicyError, Signed, UpdateRule, federation_digest, members_digest,
+    ClientSet, Member, Party, Policy, PolicyError, Signed, UpdateRule, federation_digest, members_digest,
 };
 use veilsum_crypto::{
     BoundedVec, ClientId, Digest, Identity, IdentityError, Modulus, OrgId, ResidueError, SuiteId, WireError,
@@ -153,6 +154,13 @@ impl KitRequest {
 
     fn check(&self) -> Result<(), KitError> {
         let wrong = |what: String| Err(KitError::Request(what));
+        if self.clients < 3 || self.clients > ClientSet::MAX_CLIENTS {
+            return wrong(format!(
+                "{} clients; between 3 and {} can take part",
+                self.clients,
+                ClientSet::MAX_CLIENTS
+            ));
+        }
         if self.orgs == 0 || self.orgs > self.clients {
             return wrong(format!(
                 "{} organisations for {} clients; each needs at least one client",
@@ -164,6 +172,15 @@ impl KitRequest {
         }
         if self.server_names.is_empty() {
             return wrong("the server needs a name or address clients know it by".into());
+        }
+        if self.rounds == 0 {
+            return wrong("a federation of no rounds sums nothing; ask for at least 1".into());
+        }
+        if self.addr.ip().is_unspecified() {
+            return wrong(format!(
+                "{} is an address to listen on, not one clients can reach; give the server's own address",
+                self.addr
+            ));
         }
         for (number, members) in self.cluster_list().iter().enumerate() {
             if let Some(stranger) = members.iter().find(|member| **member >= self.clients) {
@@ -259,6 +276,7 @@ pub fn create(request: &KitRequest, now: SystemTime, rng: &mut ChaCha20Rng) -> R
         &initial,
     )?;
     policy.check()?;
+    check_clusters(request, &policy)?;
     let signed = Signed::make(policy.clone(), Party::Authority, &authority, &federation, rng)?;
     entries.push(signed.bytes()?);
 
@@ -343,6 +361,36 @@ fn policy(
         initial: veilsum_attestation::model_digest(initial.values()),
         rounds: request.rounds,
     })
+}
+
+/// Whether the first plan will pass the disclosure rule, before anybody carries a folder away.
+fn check_clusters(request: &KitRequest, policy: &Policy) -> Result<(), KitError> {
+    let orgs: Vec<u32> = (0..request.clients)
+        .map(|client| org_of(client, request))
+        .collect();
+    let rows: Vec<Vec<usize>> = request
+        .cluster_list()
+        .iter()
+        .map(|members| members.iter().map(|client| *client as usize).collect())
+        .collect();
+    let wrong = |what: String| Err(KitError::Request(what));
+    let matrix = match Membership::from_members(orgs.len(), &rows) {
+        Ok(matrix) => matrix,
+        Err(error) => return wrong(format!("the clusters: {error}")),
+    };
+    let margin = policy.colluders.saturating_add(policy.dropouts);
+    let rule = CrowdRule {
+        crowd: policy.crowd.saturating_add(margin),
+        crowd_orgs: policy.crowd_orgs,
+    };
+    match disclosure::check(&matrix, &orgs, &rule) {
+        Verdict::Safe(_) => Ok(()),
+        Verdict::Exposed(exposure) => wrong(format!(
+            "these clusters would expose clients {:?}: a combination of the sums covers only them, and {} clients of {} organisations are asked for; merge clusters or cut second memberships (`veilsum plan check` explains)",
+            exposure.clients, rule.crowd, rule.crowd_orgs
+        )),
+        Verdict::Undecided(_) => wrong("the clusters are too tangled to decide; use fewer of them".into()),
+    }
 }
 
 /// A signing key file's text.

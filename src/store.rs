@@ -46,6 +46,9 @@ struct Lock(#[expect(dead_code, reason = "the lock lasts as long as the file is 
 
 impl Lock {
     fn take(folder: &Path) -> Result<Self, StoreError> {
+        // What a party keeps is nobody else's to read.
+        fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .map_err(|error| StoreError::new("close to others", folder, error))?;
         let path = folder.join("lock");
         let file = File::create(&path).map_err(|error| StoreError::new("open", &path, error))?;
         match file.try_lock() {

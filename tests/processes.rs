@@ -110,7 +110,69 @@ fn t_minus_one_clients_left_end_the_round_by_name_on_all_sides() {
         assert_eq!(client.exit(), 75, "{}", client.said());
         assert!(client.said().contains("TooFewMasked"), "{}", client.said());
     }
-    assert!(!kit.join("auditor/bundle.veil").exists(), "nothing half written");
+    // The attempts can be audited all the same: nothing was opened.
+    let bundle = kit.join("auditor/bundle.veil");
+    assert!(!kit.join("auditor/bundle.part").exists(), "nothing half written");
+    let audit = veilsum(&["audit", bundle.to_str().unwrap(), "--format", "json"]);
+    assert!(audit.status.success(), "{}", text(&audit.stdout));
+    let verdict: serde_json::Value = serde_json::from_slice(&audit.stdout).unwrap();
+    let rounds = verdict["rounds"].as_array().unwrap();
+    assert!(
+        !rounds.is_empty() && rounds.iter().all(|round| round["aborted"] == "TooFewMasked"),
+        "{verdict}"
+    );
+}
+
+#[test]
+fn a_server_told_to_stop_leaves_a_bundle_and_goes_on_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let kit = consortium(dir.path(), 3);
+    let mut server = Player::server(&kit);
+    server.wait_for("listening");
+    let mut clients: Vec<Player> = (0..8)
+        .map(|client| {
+            let stall: &[&str] = if client == 3 {
+                &["--stall-upload-in-round", "2"]
+            } else {
+                &[]
+            };
+            Player::client(&kit, client, stall)
+        })
+        .collect();
+    clients[3].wait_for("\"stalled\"");
+    // What systemd and container engines send.
+    let told = std::process::Command::new("kill")
+        .args(["-TERM", &server.child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(told.success());
+    assert_eq!(server.exit(), 130, "{}", server.said());
+    let bundle = kit.join("auditor/bundle.veil");
+    let audit = veilsum(&["audit", bundle.to_str().unwrap(), "--format", "json"]);
+    assert!(audit.status.success(), "{}", text(&audit.stdout));
+    drop(clients);
+    let mut server = Player::server(&kit);
+    server.wait_for("listening");
+    // A second server on the same folder is refused before it touches anything.
+    let config = kit.join("server/server.toml");
+    let second = veilsum(&["serve", "--config", config.to_str().unwrap()]);
+    assert_eq!(second.status.code(), Some(3), "{}", text(&second.stderr));
+    assert!(text(&second.stderr).contains("another process runs on this state folder"));
+    let mut clients: Vec<Player> = (0..8).map(|client| Player::client(&kit, client, &[])).collect();
+    assert_eq!(server.exit(), 0, "{}", server.said());
+    assert!(server.said().contains("ServerLost"), "{}", server.said());
+    for client in &mut clients {
+        assert_eq!(client.exit(), 0, "{}", client.said());
+    }
+    assert!(veilsum(&["audit", bundle.to_str().unwrap()]).status.success());
+    let left: Vec<_> = fs::read_dir(kit.join("server/state/vectors"))
+        .unwrap()
+        .map(|folder| folder.unwrap().file_name())
+        .collect();
+    assert!(
+        !left.contains(&"000002-0".into()),
+        "the lost attempt's vectors are gone: {left:?}"
+    );
 }
 
 #[test]
@@ -146,7 +208,22 @@ fn wrong_files_and_flags_are_named_before_any_work() {
     with("platform = \"legged\"", "platform = \"tank\"");
     join(3, &["data.platform", "tank", "legged"]);
     with("crowd = 3", "crowd = 9");
-    join(4, &["the crowd is 3", "floor of 9"]);
+    join(4, &["the crowd is 3", "at least 9"]);
+    for (old, new, key) in [
+        ("steps = ", "steps = 0 # ", "training.steps"),
+        (
+            "learning_rate = ",
+            "learning_rate = nan # ",
+            "training.learning_rate",
+        ),
+        ("batch = ", "batch = 0 # ", "training.batch"),
+        ("decay = ", "decay = -5.0 # ", "training.decay"),
+        ("min_depth_m = ", "min_depth_m = -3.0 # ", "learner.min_depth_m"),
+        ("train = ", "train = 0 # ", "data.train"),
+    ] {
+        with(old, new);
+        join(3, &[key]);
+    }
     let authority = good
         .lines()
         .find(|line| line.starts_with("authority = \""))
@@ -257,4 +334,36 @@ fn the_demo_runs_from_one_end_to_the_other() {
     );
     let bundle = demo.join("consortium/auditor/bundle.veil");
     assert!(veilsum(&["audit", bundle.to_str().unwrap()]).status.success());
+}
+
+#[test]
+fn init_makes_nothing_that_cannot_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let kit = dir.path().join("kit");
+    for (flags, needle) in [
+        (&["--clusters", "0-1;2-3"][..], "would expose clients"),
+        (&["--rounds", "0"], "no rounds"),
+        (&["--addr", "0.0.0.0:4433"], "not one clients can reach"),
+        (&["--clients", "4294967295"], "between 3 and 4096"),
+        (&["--clients", "2"], "between 3 and 4096"),
+        (&["--orgs", "9"], "9 organisations for 8 clients"),
+    ] {
+        let mut args = vec![
+            "init",
+            "consortium",
+            "--learner",
+            "linear",
+            "--dir",
+            kit.to_str().unwrap(),
+        ];
+        args.extend(flags);
+        let out = veilsum(&args);
+        assert_eq!(out.status.code(), Some(2), "{flags:?}: {}", text(&out.stderr));
+        assert!(
+            text(&out.stderr).contains(needle),
+            "{flags:?}: {}",
+            text(&out.stderr)
+        );
+        assert!(!kit.exists(), "{flags:?}");
+    }
 }

@@ -195,7 +195,7 @@ pub enum DataError {
         found: String,
     },
     /// A picture without depth, or depth without picture.
-    #[error("{}: its partner {} is missing; copy it, remove this one, or set on_fault = \"skip\"", path.display(), missing.display())]
+    #[error("{}: its partner {} is missing; copy it, remove this one, or set data.on_fault = \"skip\"", path.display(), missing.display())]
     Partner {
         /// The file that is there.
         path: PathBuf,
@@ -203,7 +203,7 @@ pub enum DataError {
         missing: PathBuf,
     },
     /// Not a PNG, or cut short.
-    #[error("{}: unreadable or truncated PNG ({reason}); copy it again, or set on_fault = \"skip\"", path.display())]
+    #[error("{}: unreadable or truncated PNG ({reason}); copy it again, or set data.on_fault = \"skip\"", path.display())]
     Png {
         /// The file.
         path: PathBuf,
@@ -311,7 +311,7 @@ pub enum DataError {
         test: String,
     },
     /// Too many frames to hold.
-    #[error("{}: {frames} frames at this size need {needed_mib} MiB, over the limit of {limit_mib} MiB; raise memory_limit or set max_frames", path.display())]
+    #[error("{}: {frames} frames at this size need {needed_mib} MiB, over the limit of {limit_mib} MiB; raise data.memory_limit_mib or set data.max_frames", path.display())]
     Memory {
         /// The client's folder.
         path: PathBuf,

@@ -90,6 +90,7 @@ fn join_all(args: &JoinArgs, sink: &mut dyn Sink<ClientEvent>) -> Result<Exit, F
             ),
         ));
     }
+    settings.check().map_err(config_failure)?;
     // Frames and network are tried before the server hears of this client.
     let base = args.config.parent().unwrap_or(Path::new(""));
     let loaded = settings
@@ -141,7 +142,7 @@ fn join_all(args: &JoinArgs, sink: &mut dyn Sink<ClientEvent>) -> Result<Exit, F
                 .map_err(|error| Failure::new(Exit::Config, error))?;
         let result = tokio::select! {
             biased;
-            _ = tokio::signal::ctrl_c() => Err(Failure::say(Exit::Interrupted, "interrupted; run the client again and it takes part in the next round")),
+            () = super::told_to_stop() => Err(Failure::say(Exit::Interrupted, "interrupted; run the client again and it takes part in the next round")),
             result = join(&connector, plan, work, store, sink, rng) => result.map_err(join_failure),
         };
         let _ = tokio::time::timeout(Duration::from_secs(2), connector.wait_closed()).await;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use veilsum_aggregation::message::MESSAGE_CAP;
 use veilsum_aggregation::server::ServerSetup;
+use veilsum_attestation::model_digest;
 use veilsum_attestation::statement::ClientSet;
 use veilsum_crypto::ClientId;
 use veilsum_transport::{Limits, QuicListener};
@@ -75,6 +76,15 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
                 ),
             )
         })?;
+    if initial.iter().any(|entry| !entry.is_finite()) || model_digest(&initial) != genesis.policy.initial {
+        return Err(Failure::say(
+            Exit::Config,
+            format!(
+                "{} is not the model the policy was signed for; take the file that came with the policy",
+                config.path(&settings.initial_model).display()
+            ),
+        ));
+    }
     let (mut store, resume) =
         ServerStore::open(&config.path(&settings.state), &genesis.entries).map_err(config_failure)?;
     let rounds = genesis.policy.rounds;
@@ -106,14 +116,13 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
     let addr = listener.local_addr().to_string();
     sink.emit(0, &ServerEvent::Listening { addr })
         .map_err(|error| Failure::new(Exit::Bug, error))?;
-    let stop = async {
-        let _ = tokio::signal::ctrl_c().await;
-    };
-    let log = serve(listener, plan, &mut store, resume, sink, stop)
-        .await
-        .map_err(serve_failure)?;
+    let served = serve(listener, plan, &mut store, resume, sink, super::told_to_stop()).await;
+    // Whatever ended it, the rounds that are published can be audited.
     let bundle = config.path(&settings.bundle);
-    crate::bundle::export(&bundle, &log, &store, &setup).map_err(|error| Failure::new(Exit::Bug, error))?;
+    let log = store.reload(&genesis.entries).map_err(config_failure)?;
+    let exported = crate::bundle::export(&bundle, &log, &store, &setup);
+    served.map_err(serve_failure)?;
+    exported.map_err(config_failure)?;
     let finished = ServerEvent::Finished {
         rounds,
         bundle: bundle.display().to_string(),

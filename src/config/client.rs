@@ -1,6 +1,6 @@
 //! `client.toml`.
 
-use super::{DataConfig, TlsConfig, TrustConfig};
+use super::{ConfigError, DataConfig, TlsConfig, TrustConfig};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -36,6 +36,50 @@ pub struct ClientConfig {
     pub training: TrainingConfig,
     /// The frames.
     pub data: DataConfig,
+}
+
+impl ClientConfig {
+    /// Whether training can be done with these settings: found out before the server hears of this client.
+    ///
+    /// # Errors
+    /// [`ConfigError::Value`] naming the key.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |key, reason: &str| {
+            Err(ConfigError::Value {
+                key,
+                reason: reason.to_owned(),
+            })
+        };
+        let training = &self.training;
+        if training.steps == 0 {
+            return wrong("training.steps", "it must be at least 1");
+        }
+        if training.batch == 0 || training.batch > 65_536 {
+            return wrong("training.batch", "it must be between 1 and 65536 frames");
+        }
+        if !(training.learning_rate.is_finite() && training.learning_rate > 0.0) {
+            return wrong("training.learning_rate", "it must be a positive number");
+        }
+        if !(training.decay.is_finite() && training.decay > 0.0 && training.decay <= 1.0) {
+            return wrong("training.decay", "it must be above 0 and at most 1");
+        }
+        let (low, high) = (self.learner.min_depth_m, self.learner.max_depth_m);
+        if !(low > 0.0 && high.is_finite() && low < high) {
+            return wrong(
+                "learner.min_depth_m",
+                "it must be positive and below learner.max_depth_m, both in metres",
+            );
+        }
+        if let DataConfig::Generated { train, test, .. } = &self.data
+            && (*train == 0 || *train > 100_000 || *test > 100_000)
+        {
+            return wrong(
+                "data.train",
+                "between 1 and 100000 training frames and at most 100000 test frames can be generated",
+            );
+        }
+        Ok(())
+    }
 }
 
 /// See [`Floors`].

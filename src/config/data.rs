@@ -4,7 +4,7 @@ use super::ConfigError;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use veilsum_learner::data::generator::{Generator, Light, Place, Platform};
-use veilsum_learner::data::{DepthScale, FolderOptions, folder};
+use veilsum_learner::data::{DepthScale, FolderOptions, OnFault, folder};
 use veilsum_learner::{DataError, DepthDataset};
 
 /// A client's frames.
@@ -33,6 +33,15 @@ pub enum DataConfig {
         /// `kitti` (256 units a metre) or `nyu` (1000). Without it, the folder's `meta.json` must say.
         #[serde(skip_serializing_if = "Option::is_none")]
         scale: Option<String>,
+        /// Unreadable frames: `refuse` (the default) or `skip`, which counts and names them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        on_fault: Option<String>,
+        /// Take at most so many frames of each split, evenly spread.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_frames: Option<usize>,
+        /// Most memory the frames may take, MiB; 2048 without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        memory_limit_mib: Option<usize>,
     },
 }
 
@@ -78,8 +87,28 @@ impl DataConfig {
                 );
                 Ok(Loaded { data, summary })
             }
-            Self::Folder { path, scale } => {
+            Self::Folder {
+                path,
+                scale,
+                on_fault,
+                max_frames,
+                memory_limit_mib,
+            } => {
                 let mut options = FolderOptions::new(width, height);
+                options.max_frames = *max_frames;
+                if let Some(limit) = memory_limit_mib {
+                    options.memory_limit = limit.saturating_mul(1 << 20);
+                }
+                options.on_fault = match on_fault.as_deref() {
+                    None | Some("refuse") => OnFault::Refuse,
+                    Some("skip") => OnFault::Skip,
+                    Some(other) => {
+                        return Err(DataLoadError::Config(ConfigError::Value {
+                            key: "data.on_fault",
+                            reason: format!("`{other}` is not `refuse` or `skip`"),
+                        }));
+                    }
+                };
                 options.scale = match scale.as_deref() {
                     None => None,
                     Some("kitti") => Some(DepthScale::Kitti),

@@ -71,6 +71,7 @@ pub async fn join<C: Connector>(
         over: RoundId(0),
         base: LinkStats::default(),
         generation: 0,
+        heard: false,
         steps: 0,
     };
     driver.run(connector).await
@@ -100,6 +101,8 @@ struct Driver<'a> {
     base: LinkStats,
     /// Counts rounds begun and ended: work begun for one is never sent in another.
     generation: u64,
+    /// The server has said something on this connection.
+    heard: bool,
     /// Things kept or sent so far.
     steps: u64,
 }
@@ -118,14 +121,18 @@ impl Driver<'_> {
         loop {
             let ended = match connector.connect().await {
                 Ok(link) => {
-                    lost_since = None;
-                    wait = FIRST_WAIT;
                     let addr = self.plan.addr.clone();
                     self.emit(&ClientEvent::Joined {
                         client: self.plan.member.me.0,
                         addr,
                     })?;
-                    self.connected(link).await?
+                    let ended = self.connected(link).await?;
+                    // A server that takes the connection and says nothing is as good as none.
+                    if self.heard {
+                        lost_since = None;
+                        wait = FIRST_WAIT;
+                    }
+                    ended
                 }
                 Err(error) if !error.retry() => return Err(JoinError::Transport(error)),
                 Err(error) => Ended::Lost(error),
@@ -159,6 +166,7 @@ impl Driver<'_> {
         let meter = link.meter();
         let (mut sender, mut receiver) = link.split();
         self.base = meter.stats();
+        self.heard = false;
         self.machine.connected();
         loop {
             if let Err(ended) = self.outputs(&mut sender, &meter).await? {
@@ -318,6 +326,7 @@ impl Driver<'_> {
     }
 
     fn received(&mut self, frame: &veilsum_transport::Frame) -> Result<(), JoinError> {
+        self.heard = true;
         if frame.kind == model::MODEL_PART {
             if self
                 .shelf

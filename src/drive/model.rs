@@ -13,6 +13,8 @@ pub const MODEL_PART: u8 = 64;
 /// Bytes of a model in one part.
 const PART_BYTES: usize = 64 << 10;
 const HEADER: usize = 18;
+/// Clusters of a plan.
+const MAX_CLUSTERS: usize = 64;
 
 /// The frames of a model.
 pub fn parts(cluster: ClusterId, model: &[f32]) -> impl Iterator<Item = Frame> {
@@ -54,6 +56,10 @@ impl Shelf {
         }
         let (values, left) = bytes.as_chunks::<4>();
         if offset == 0 {
+            // Plans have at most 64 clusters; a server that sends models of more only fills this client's memory.
+            if usize::from(cluster.0) >= MAX_CLUSTERS {
+                return Err(ModelError::Cluster(cluster));
+            }
             self.open.insert(cluster, Vec::new());
         }
         let model = self.open.get_mut(&cluster).ok_or(ModelError::Order)?;
@@ -84,6 +90,9 @@ impl Shelf {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
+    /// A cluster no plan can have.
+    #[error("the server sends a model of {0}, and a plan has at most 64 clusters; the server is at fault")]
+    Cluster(ClusterId),
     /// Shorter than its header.
     #[error("a model part is shorter than its header")]
     Short,

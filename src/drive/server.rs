@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use veilsum_aggregation::message::Hello;
 use veilsum_aggregation::server::{RoundRequest, Server, ServerOutput, ServerSetup};
 use veilsum_aggregation::{Abort, MessageError, Outcome, Refusal, ToClient, ToServer};
-use veilsum_attestation::statement::ClientSet;
+use veilsum_attestation::statement::{ClientSet, Phase};
 use veilsum_attestation::{Head, Log};
 use veilsum_crypto::{Attempt, ClientId, ClusterId, RoundId};
 use veilsum_transport::{FrameReceiver, FrameSender, Link, Listener, Meter, PeerId};
@@ -75,6 +75,7 @@ pub async fn serve<L: Listener>(
         next_link: 0,
         ending: None,
         excluded: BTreeSet::new(),
+        shown: None,
         steps: 0,
     };
     for (cluster, model) in resume.models {
@@ -100,7 +101,7 @@ enum Event {
         link: u64,
         client: ClientId,
         hello: Hello,
-        out: mpsc::UnboundedSender<Outgoing>,
+        out: mpsc::Sender<Outgoing>,
         meter: Meter,
         writer: JoinHandle<()>,
     },
@@ -122,7 +123,7 @@ enum Outgoing {
 
 struct Connected {
     link: u64,
-    out: mpsc::UnboundedSender<Outgoing>,
+    out: mpsc::Sender<Outgoing>,
     meter: Meter,
     writer: JoinHandle<()>,
 }
@@ -152,6 +153,8 @@ struct Driver<'a> {
     ending: Option<((RoundId, Attempt), veilsum_transport::Frame)>,
     /// Clients that dealt bad shares: not asked again until the operator starts the server anew.
     excluded: BTreeSet<ClientId>,
+    /// The progress shown last.
+    shown: Option<(RoundId, Attempt, Phase, usize, usize)>,
     /// Things kept or sent so far.
     steps: u64,
 }
@@ -250,6 +253,7 @@ impl Driver<'_> {
                 }
                 Err(abort) => {
                     self.fail_round(round, attempt, &abort)?;
+                    let failed = round;
                     // Clients that revealed answer nothing more of this round: it is over, without a sum.
                     if revealed {
                         round = RoundId(round.0 + 1);
@@ -261,7 +265,7 @@ impl Driver<'_> {
                     let hopeless = matches!(abort, Abort::PlanLeaks { .. } | Abort::BadPlan(_));
                     if hopeless || tried >= self.plan.attempts {
                         return Err(ServeError::Round {
-                            round,
+                            round: failed,
                             attempts: tried,
                             abort,
                         });
@@ -354,6 +358,8 @@ impl Driver<'_> {
                         Step::Said(client, message) => server.handle(client, message, now),
                         Step::Nothing => {}
                     }
+                    // However many messages there are, time passes.
+                    server.handle_deadline(now);
                 }
                 () = tokio::time::sleep_until(self.clock.instant(deadline)) => server.handle_deadline(self.clock.now()),
             }
@@ -384,9 +390,7 @@ impl Driver<'_> {
                     if ends {
                         self.ending = Some(((round, attempt), message.clone()));
                     }
-                    if let Some(link) = self.links.get(&to) {
-                        let _ = link.out.send(Outgoing::Frame(message));
-                    }
+                    self.post(to, Outgoing::Frame(message));
                 }
                 ServerOutput::Record(entry) => self.store.append(&entry)?,
                 ServerOutput::Store {
@@ -406,6 +410,10 @@ impl Driver<'_> {
                     })?;
                 }
                 ServerOutput::Progress { phase, have, want } => {
+                    let shown = (round, attempt, phase, have, want);
+                    if self.shown.replace(shown) == Some(shown) {
+                        continue;
+                    }
                     let now = self.clock.now();
                     let left = server
                         .poll_deadline()
@@ -464,17 +472,15 @@ impl Driver<'_> {
                 *slot = Arc::clone(&opened.model);
             }
         }
-        for (client, link) in &self.links {
+        for client in self.links.keys().copied().collect::<Vec<_>>() {
             for opened in &outcome.opened {
                 if self
                     .plan
                     .clusters
                     .get(usize::from(opened.cluster.0))
-                    .is_some_and(|set| set.contains(client))
+                    .is_some_and(|set| set.contains(&client))
                 {
-                    let _ = link
-                        .out
-                        .send(Outgoing::Model(opened.cluster, Arc::clone(&opened.model)));
+                    self.post(client, Outgoing::Model(opened.cluster, Arc::clone(&opened.model)));
                 }
             }
         }
@@ -521,16 +527,6 @@ impl Driver<'_> {
             } => {
                 // The newest connection is the client: an old one is a dead process the network has not given up on.
                 self.drop_link(client);
-                for (cluster, model) in (0u16..).map(ClusterId).zip(&self.models) {
-                    if self
-                        .plan
-                        .clusters
-                        .get(usize::from(cluster.0))
-                        .is_some_and(|set| set.contains(&client))
-                    {
-                        let _ = out.send(Outgoing::Model(cluster, Arc::clone(model)));
-                    }
-                }
                 self.next_link = self.next_link.max(link);
                 self.links.insert(
                     client,
@@ -541,19 +537,27 @@ impl Driver<'_> {
                         writer,
                     },
                 );
+                for (cluster, model) in (0u16..).map(ClusterId).zip(self.models.clone()) {
+                    if self
+                        .plan
+                        .clusters
+                        .get(usize::from(cluster.0))
+                        .is_some_and(|set| set.contains(&client))
+                    {
+                        self.post(client, Outgoing::Model(cluster, model));
+                    }
+                }
                 self.heads.insert(client, hello.head);
                 self.emit(&ServerEvent::Connected {
                     client: client.0,
                     connected: small(self.links.len()),
                     expected: self.plan.setup.policy.clients,
                 })?;
-                if let Some((at, ending)) = &self.ending
-                    && hello
-                        .at
-                        .is_some_and(|standing| (standing.round, standing.attempt) == *at)
-                    && let Some(link) = self.links.get(&client)
+                let standing = hello.at.map(|at| (at.round, at.attempt));
+                if let Some((at, ending)) = self.ending.clone()
+                    && standing == Some(at)
                 {
-                    let _ = link.out.send(Outgoing::Frame(ending.clone()));
+                    self.post(client, Outgoing::Frame(ending));
                 }
                 Ok(Step::Joined(client, hello))
             }
@@ -577,6 +581,17 @@ impl Driver<'_> {
                 self.emit(&ServerEvent::Disconnected { client: client.0 })?;
                 Ok(Step::Left(client))
             }
+        }
+    }
+
+    /// Puts something on a client's way. A client that has let hundreds of messages lie reads nothing: its link is dropped,
+    /// and the reader's end says so to the round.
+    fn post(&mut self, to: ClientId, outgoing: Outgoing) {
+        if let Some(link) = self.links.get(&to)
+            && let Err(mpsc::error::TrySendError::Full(_)) = link.out.try_send(outgoing)
+        {
+            tracing::warn!(client = %to, "it reads nothing of what it is sent; the connection is closed");
+            link.writer.abort();
         }
     }
 
@@ -664,7 +679,7 @@ async fn accept<L: Listener>(
 async fn read<K: Link>(link: K, number: u64, client: ClientId, events: mpsc::Sender<Event>) {
     let meter = link.meter();
     let (sender, mut receiver) = link.split();
-    let (out, queue) = mpsc::unbounded_channel();
+    let (out, queue) = mpsc::channel(OUT_QUEUE);
     let Ok(Ok(Some(first))) = tokio::time::timeout(HELLO_WAIT, receiver.recv()).await else {
         return;
     };
@@ -686,6 +701,10 @@ async fn read<K: Link>(link: K, number: u64, client: ClientId, events: mpsc::Sen
     // A full queue makes this task wait, the window fill and the client slow down: that is the back-pressure.
     while let Ok(Some(frame)) = receiver.recv().await {
         let message = match ToServer::decode(frame.kind, &frame.body) {
+            Ok(ToServer::Hello(_)) => {
+                tracing::warn!(%client, "a second hello on one connection; the connection is closed");
+                break;
+            }
             Ok(message) => message,
             Err(error) => {
                 report_malformed(client, &error);
@@ -712,7 +731,7 @@ fn report_malformed(client: ClientId, error: &MessageError) {
 }
 
 /// Writes one link until the driver drops its queue, then ends it in order.
-async fn write<S: FrameSender>(mut sender: S, mut queue: mpsc::UnboundedReceiver<Outgoing>) {
+async fn write<S: FrameSender>(mut sender: S, mut queue: mpsc::Receiver<Outgoing>) {
     while let Some(outgoing) = queue.recv().await {
         let sent = match outgoing {
             Outgoing::Frame(frame) => sender.send(frame).await,
@@ -756,7 +775,7 @@ pub fn log_head(head: Head) -> LogHead {
 #[non_exhaustive]
 pub enum ServeError {
     /// One round failed too often.
-    #[error("{round} failed {attempts} times in a row, the last time because {abort}")]
+    #[error("{attempts} attempts failed in a row, the last at {round}: {abort}")]
     Round {
         /// The round.
         round: RoundId,
@@ -792,5 +811,7 @@ pub enum ServeError {
     Internal(&'static str),
 }
 
+/// Messages waiting for one client, most of them a round's. One that reads none of them is not waited for.
+const OUT_QUEUE: usize = 256;
 const HELLO_WAIT: Duration = Duration::from_secs(10);
 const CLOSE_WAIT: Duration = Duration::from_secs(10);

@@ -97,6 +97,9 @@ pub(super) fn link(shard: Option<&Shard>, to: &Path) -> Result<DataConfig, DataF
     Ok(DataConfig::Folder {
         path: "frames".into(),
         scale: None,
+        on_fault: None,
+        max_frames: None,
+        memory_limit_mib: None,
     })
 }
 

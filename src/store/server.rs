@@ -23,6 +23,8 @@ use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, RoundId, wire};
 pub struct ServerStore {
     folder: PathBuf,
     log: File,
+    /// Bytes of whole entries in the log.
+    length: u64,
     _lock: Lock,
 }
 
@@ -77,10 +79,12 @@ impl ServerStore {
         let mut store = Self {
             folder: folder.to_path_buf(),
             log,
+            length: whole,
             _lock: lock,
         };
-        if entries.is_empty() {
-            for entry in genesis {
+        if genesis.starts_with(&entries) {
+            // A new log, or one whose beginning was cut short by a crash.
+            for entry in genesis.iter().skip(entries.len()) {
                 store.append(entry)?;
             }
             entries = genesis.to_vec();
@@ -94,6 +98,24 @@ impl ServerStore {
         Ok((store, resume))
     }
 
+    /// The log as it is on disk.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn reload(&self, genesis: &[Vec<u8>]) -> Result<Log, StoreError> {
+        let path = self.folder.join("log.veil");
+        let bytes = fs::read(&path).map_err(|error| StoreError::new("read", &path, error))?;
+        let (entries, _) = read_entries(&bytes);
+        if entries.starts_with(genesis) {
+            Ok(Log::from_entries(entries))
+        } else {
+            Err(StoreError::damaged(
+                &path,
+                "it belongs to another policy; use another state folder",
+            ))
+        }
+    }
+
     /// Appends an entry and makes it durable before returning.
     ///
     /// # Errors
@@ -105,10 +127,15 @@ impl ServerStore {
             .to_le_bytes()
             .to_vec();
         bytes.extend_from_slice(entry);
-        self.log
-            .write_all(&bytes)
-            .and_then(|()| self.log.sync_data())
-            .map_err(|error| StoreError::new("append to", &path, error))
+        let before = self.length;
+        let written = self.log.write_all(&bytes).and_then(|()| self.log.sync_data());
+        if let Err(error) = written {
+            // Half an entry must not stand before the next one.
+            let _ = self.log.set_len(before);
+            return Err(StoreError::new("append to", &path, error));
+        }
+        self.length += bytes.len() as u64;
+        Ok(())
     }
 
     /// Keeps a model under its digest.

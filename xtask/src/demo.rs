@@ -12,6 +12,12 @@ use crate::{cargo, libtorch};
 /// # Errors
 /// libtorch cannot be obtained, the build fails, or the program does not start.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        println!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    // `cargo xtask demo -- --rounds 3` says the same as without the dashes.
+    let args = args.strip_prefix(&["--".to_owned()]).unwrap_or(args);
     let found = libtorch::obtain(root)?;
     eprintln!(
         "libtorch {}: {} ({})",
@@ -45,6 +51,16 @@ fn exit_code(status: ExitStatus) -> ExitCode {
         .unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
+
+const HELP: &str = "\
+usage: cargo xtask demo [ARGS]
+
+Obtains libtorch, builds in release and runs `veilsum demo ARGS`. The most used:
+  --rounds N     rounds to train
+  --steps N      optimiser steps a round and client
+  --data DIR     real frames in place of generated ones (docs/data.md)
+  --dir DIR      where it works and writes its report
+All of them: `veilsum demo --help`, once it is built (target/release/veilsum).";
 
 const BUILD: &[&str] = &[
     "build",

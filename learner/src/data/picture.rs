@@ -124,6 +124,17 @@ fn read(path: &Path) -> Result<Raw, DataError> {
         path: path.to_owned(),
         reason,
     };
+    // Opening a pipe would wait for somebody to write into it.
+    let plain = std::fs::metadata(path).map_err(|source| DataError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    if !plain.is_file() {
+        return Err(DataError::Io {
+            path: path.to_owned(),
+            source: std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no plain file"),
+        });
+    }
     let file = File::open(path).map_err(|source| DataError::Io {
         path: path.to_owned(),
         source,
