@@ -24,10 +24,8 @@ pub fn export(path: &Path, log: &Log, store: &ServerStore, setup: &ServerSetup) 
     let mut writer = BundleWriter::new(sink, setup.book.federation(), &head, entries)?;
     while let Some(due) = writer.due() {
         match due {
-            Due::Model(digest) => match store.model(&digest) {
-                Ok(model) => writer.model(&model)?,
-                Err(_) => writer.skip_model(),
-            },
+            // Without the old model nobody could check the new one: a bundle that lacks it is none.
+            Due::Model(digest) => writer.model(&store.model(&digest)?)?,
             Due::Vector(name) => {
                 let bytes = store.vector(name.round, name.attempt, name.client, name.cluster)?;
                 writer.vector(name, &bytes)?;

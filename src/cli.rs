@@ -4,6 +4,7 @@ mod audit;
 mod compliance;
 mod demo;
 mod evidence;
+mod export;
 mod init;
 mod inspect;
 mod join;
@@ -38,6 +39,8 @@ enum Command {
     Witness(witness::WitnessArgs),
     /// Check a bundle, trusting only the authority key.
     Audit(audit::AuditArgs),
+    /// Write the auditor's bundle of what a stopped server has published.
+    Export(export::ExportArgs),
     /// Say what clients' evidence files prove, trusting only the authority key.
     Evidence(evidence::EvidenceArgs),
     /// Step through a bundle's log: who is in, who left when, what was opened, what was withheld and why.
@@ -89,6 +92,7 @@ pub fn main() -> ExitCode {
         Command::Join(args) => join::run(&args),
         Command::Witness(args) => witness::run(&args),
         Command::Audit(args) => audit::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Compliance(args) => compliance::run_command(&args),

@@ -151,10 +151,27 @@ fn a_server_told_to_stop_leaves_a_bundle_and_goes_on_later() {
     let audit = veilsum(&["audit", bundle.to_str().unwrap(), "--format", "json"]);
     assert!(audit.status.success(), "{}", text(&audit.stdout));
     drop(clients);
+    let config = kit.join("server/server.toml");
+    let again = dir.path().join("again.veil");
+    let exported = veilsum(&[
+        "export",
+        "--config",
+        config.to_str().unwrap(),
+        "--out",
+        again.to_str().unwrap(),
+    ]);
+    assert!(exported.status.success(), "{}", text(&exported.stderr));
+    let trust = kit.join("auditor/auditor.toml");
+    let audit = veilsum(&[
+        "audit",
+        again.to_str().unwrap(),
+        "--trust",
+        trust.to_str().unwrap(),
+    ]);
+    assert!(audit.status.success(), "{}", text(&audit.stdout));
     let mut server = Player::server(&kit);
     server.wait_for("listening");
     // A second server on the same folder is refused before it touches anything.
-    let config = kit.join("server/server.toml");
     let second = veilsum(&["serve", "--config", config.to_str().unwrap()]);
     assert_eq!(second.status.code(), Some(3), "{}", text(&second.stderr));
     assert!(text(&second.stderr).contains("another process runs on this state folder"));
