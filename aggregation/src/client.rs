@@ -24,7 +24,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use veilsum_attestation::Head;
 use veilsum_attestation::evidence::Evidence;
-use veilsum_attestation::statement::{Aborted, ClientSet, KeyBook, Party, Plan, Policy, Statement, Sums};
+use veilsum_attestation::statement::{
+    Aborted, ClientSet, KeyBook, Party, Plan, Policy, Statement, Sums, leaf_hash,
+};
 use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, Identity, RoundId};
 
 /// Who a client is and what it signed up to. The same for all rounds.
@@ -206,6 +208,8 @@ pub struct Client<R> {
     rng: R,
     head: Head,
     last: Option<(RoundId, Attempt)>,
+    /// Leaf hash of the plan accepted last.
+    worked_on: Option<Digest>,
     /// The last attempt this client sent keys in. After a crash it takes no part in it unless its journal goes on.
     spent: Option<(RoundId, Attempt)>,
     /// The last round this client answered an unmask request in. It answers none of that round again, in whatever
@@ -266,6 +270,11 @@ impl Phase {
         })
     }
 
+    /// The leaf hash of the plan this phase belongs to.
+    fn plan_leaf(&self) -> Option<Digest> {
+        self.plan_entry().map(|entry| leaf_hash(entry))
+    }
+
     /// What of this phase survives a crash.
     fn stage(&self) -> Result<journal::Stage, Refusal> {
         Ok(match self {
@@ -289,6 +298,7 @@ impl<R: CryptoRng> Client<R> {
             rng,
             head,
             last: None,
+            worked_on: None,
             spent: None,
             revealed: None,
             phase: Phase::Idle,
@@ -433,6 +443,19 @@ impl<R: CryptoRng> Client<R> {
                     self.outputs.push_back(done);
                     Phase::Idle
                 }),
+            // The round went on without this client: it came too late somewhere, or its connection was gone.
+            (ToClient::Published(entry), phase) => read_server::<Sums>(member, &entry).map(|sums| {
+                if phase.plan_leaf() == Some(sums.plan) {
+                    self.outputs
+                        .extend(self.last.map(|(round, _)| ClientOutput::Ended {
+                            round,
+                            reason: "PublishedWithoutThisClient".to_owned(),
+                        }));
+                    Phase::Idle
+                } else {
+                    phase
+                }
+            }),
             (ToClient::Aborted(entry), phase) => read_server::<Aborted>(member, &entry).map(|aborted| {
                 if Some((aborted.round, aborted.attempt)) == self.last {
                     let reason = printable(&aborted.reason);
@@ -511,7 +534,14 @@ impl<R: CryptoRng> Client<R> {
         member: &Membership,
         message: &crate::message::PlanMessage,
     ) -> Result<plan::Training, Refusal> {
-        let training = match plan::Training::new(member, message, &self.head, self.last, self.revealed) {
+        let training = match plan::Training::new(
+            member,
+            message,
+            &self.head,
+            self.last,
+            self.revealed,
+            self.worked_on,
+        ) {
             Ok(training) => training,
             Err(refusal) => {
                 // A refused plan is over for this client too: the server is told which one it was.
@@ -523,6 +553,7 @@ impl<R: CryptoRng> Client<R> {
             }
         };
         self.last = Some(training.round());
+        self.worked_on = Some(training.scope.leaf);
         self.outputs.push_back(training.order());
         Ok(training)
     }

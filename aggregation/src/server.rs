@@ -22,11 +22,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use veilsum_attestation::release::{PlanLeak, check_plan};
 use veilsum_attestation::statement::{
-    Aborted, Agree, ClientSet, ClusterPlan, KeyBook, Keys, Masked, Party, Phase as PhaseName, Plan, Policy,
-    Signed, Statement, Sums, leaf_hash,
+    Aborted, Agree, ClientSet, ClusterPlan, Complaint, Entry, KeyBook, Keys, Masked, Party,
+    Phase as PhaseName, Plan, Policy, Shares, Signed, Statement, Sums, leaf_hash,
 };
 use veilsum_attestation::{Head, Log, model_digest};
-use veilsum_crypto::{Attempt, BoundedVec, ClientId, ClusterId, Digest, Identity, RoundId, WireError};
+use veilsum_crypto::{Attempt, BoundedVec, ClientId, ClusterId, Digest, Identity, RoundId, WireError, wire};
 
 /// What a server is. The same for all rounds.
 pub struct ServerSetup {
@@ -291,7 +291,7 @@ impl<R: CryptoRng> Server<R> {
             // What belongs to an attempt that is over says nothing about this one.
             message if self.core.is_stale(&message, self.phase()) => return,
             // The same bytes again say nothing new: a client repeats its last word after a lost connection.
-            message if self.core.knows(&message) => return,
+            message if self.core.knows(from, &message) => return,
             ToServer::Refuse(reason) => {
                 self.core.put_out(from);
                 self.phase.forget(from);
@@ -553,7 +553,7 @@ impl<R: CryptoRng> Core<R> {
     }
 
     /// Whether a statement is in this attempt's log already.
-    fn knows(&self, message: &ToServer) -> bool {
+    fn knows(&self, from: ClientId, message: &ToServer) -> bool {
         let entry = match message {
             ToServer::Keys(entry)
             | ToServer::Complaint(entry)
@@ -563,7 +563,8 @@ impl<R: CryptoRng> Core<R> {
             ToServer::Shares(dealing) => &dealing.entry,
             ToServer::Hello(_) | ToServer::Chunk(_) | ToServer::Refuse(_) => return false,
         };
-        self.said.contains(&leaf_hash(entry))
+        let own = || wire::decode::<Entry>(entry).is_ok_and(|entry| entry.signer == Party::Client(from));
+        self.said.contains(&leaf_hash(entry)) && own()
     }
 
     /// A client takes no further part in this attempt.
@@ -572,10 +573,18 @@ impl<R: CryptoRng> Core<R> {
         self.away.remove(&client);
     }
 
-    /// Only these go on; whoever is away stays awaited if it is among them.
+    /// Only these go on; whoever is away stays awaited if it is among them. The others are told that they were too late.
     fn keep_present(&mut self, keep: impl Fn(&ClientId) -> bool) {
-        self.present.retain(&keep);
-        self.away.retain(|client, _| keep(client));
+        let late: Vec<ClientId> = self
+            .present
+            .iter()
+            .copied()
+            .filter(|client| !keep(client))
+            .collect();
+        for client in late {
+            self.put_out(client);
+            self.refuse(client, Refusal::Late);
+        }
     }
 
     fn threshold(&self) -> usize {
@@ -641,12 +650,20 @@ impl<R: CryptoRng> Core<R> {
             ToServer::Refuse(refused) => {
                 (refused.round, refused.attempt) == (self.plan.round, self.plan.attempt)
             }
-            ToServer::Masked(entry) => {
-                Signed::<Masked>::parse(entry).is_ok_and(|signed| signed.peek().body().plan == self.plan_leaf)
-            }
-            _ => true,
+            // A client repeats its last word after a lost connection, also when another attempt has begun since.
+            ToServer::Keys(entry) => !self.is_earlier(plan_of::<Keys>(entry)),
+            ToServer::Shares(dealing) => !self.is_earlier(plan_of::<Shares>(&dealing.entry)),
+            ToServer::Masked(entry) => !self.is_earlier(plan_of::<Masked>(entry)),
+            ToServer::Complaint(entry) => !self.is_earlier(plan_of::<Complaint>(entry)),
+            ToServer::Agree(entry) => !self.is_earlier(plan_of::<Agree>(entry)),
+            ToServer::Hello(_) | ToServer::Reveal(_) => true,
         };
         !belongs || of_phase(message).is_some_and(|of| of > phase)
+    }
+
+    /// Whether a plan is that of an attempt before this one.
+    fn is_earlier(&self, plan: Option<Digest>) -> bool {
+        plan.is_some_and(|plan| plan != self.plan_leaf && self.log.has_plan(&plan))
     }
 
     /// A client that signed a head holds it, whether or not the message is still of use.
@@ -781,6 +798,29 @@ fn plan<R: CryptoRng>(
         rng,
     )?)
 }
+
+/// The plan a statement is about.
+fn plan_of<S: Statement + AboutPlan>(entry: &[u8]) -> Option<Digest> {
+    let unverified = Signed::<S>::parse(entry).ok()?;
+    Some(unverified.peek().body().plan())
+}
+
+/// A statement that names its plan.
+trait AboutPlan {
+    fn plan(&self) -> Digest;
+}
+
+macro_rules! about_plan {
+    ($($body:ty),*) => {
+        $(impl AboutPlan for $body {
+            fn plan(&self) -> Digest {
+                self.plan
+            }
+        })*
+    };
+}
+
+about_plan!(Keys, Shares, Complaint, Masked, Agree);
 
 /// The phase in which a message is sent.
 fn of_phase(message: &ToServer) -> Option<PhaseName> {

@@ -238,3 +238,43 @@ fn a_server_restored_from_an_old_disk_is_noticed_by_every_client() {
             .all(|(_, refusal)| refusal.name() == "Rollback")
     );
 }
+
+#[test]
+fn a_last_word_that_comes_in_the_next_attempt_costs_nobody_anything() {
+    // Every client says its last word again when the server is back; by then the next attempt may have begun.
+    for stop in 1..90 {
+        let mut world = World::new(setup(), 14);
+        world.reconnect = 50;
+        let log = world.genesis_log();
+        world.start(log, 1).unwrap();
+        for _ in 0..stop {
+            world.step();
+        }
+        let log = world.lose_server();
+        let disk = disk(&world);
+        let agrees = kinds(&log).iter().filter(|kind| **kind == Kind::Agree).count();
+        let Some(log) = recover(&mut world, log, &disk) else {
+            continue;
+        };
+        world.outcome = None;
+        world.aborted = None;
+        let (round, attempt) = if agrees >= 5 { (2, 0) } else { (1, 1) };
+        let request = world.request(round, attempt);
+        let server = Server::start(world.federation.server_setup(50), log, request, world.now, rng(9));
+        world.server = Some(server.map_err(|(abort, _)| abort).unwrap());
+        for client in 0..8 {
+            world.reconnect(ClientId(client));
+        }
+        world.drain_server();
+        world.run();
+        assert_eq!(world.aborted, None, "after {stop} steps");
+        world.assert_exact();
+        assert_eq!(
+            world.outcome.as_ref().unwrap().survivors.len(),
+            8,
+            "after {stop} steps: {:?} {:?}",
+            world.refusals,
+            world.client_errors
+        );
+    }
+}

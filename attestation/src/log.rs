@@ -1,7 +1,7 @@
 //! The log of a federation: entries in order under an RFC 6962 tree.
 
 use crate::merkle;
-use crate::statement::{Entry, Keys, Kind};
+use crate::statement::{Entry, Keys, Kind, leaf_hash};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use veilsum_crypto::{Digest, wire};
@@ -62,6 +62,8 @@ pub struct Log {
     tree: merkle::Tree,
     /// Every round key in a `keys` entry.
     round_keys: HashSet<[u8; 32]>,
+    /// Leaf hashes of the plans.
+    plans: HashSet<[u8; 32]>,
 }
 
 impl Log {
@@ -79,11 +81,32 @@ impl Log {
     pub fn append(&mut self, entry: Vec<u8>) -> u64 {
         let index = self.entries.len() as u64;
         self.tree.append(&entry);
-        if let Some(keys) = round_keys(&entry) {
-            self.round_keys.extend(keys);
-        }
+        self.note(&entry);
         self.entries.push(entry);
         index
+    }
+
+    fn note(&mut self, bytes: &[u8]) {
+        let Ok(entry) = wire::decode::<Entry>(bytes) else {
+            return;
+        };
+        match entry.kind {
+            Kind::Plan => {
+                self.plans.insert(leaf_hash(bytes).0);
+            }
+            Kind::Keys => {
+                if let Ok(keys) = wire::decode::<Keys>(&entry.body) {
+                    self.round_keys.extend([keys.box_key.0, keys.mask_key.0]);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a plan of that leaf hash is in the log.
+    #[must_use]
+    pub fn has_plan(&self, leaf: &Digest) -> bool {
+        self.plans.contains(&leaf.0)
     }
 
     /// Whether a client used this key in some round already. Keys are fresh in every attempt.
@@ -130,15 +153,6 @@ impl Log {
         }
         self.tree.consistency_proof(old, new).ok().map(typed)
     }
-}
-
-fn round_keys(entry: &[u8]) -> Option<[[u8; 32]; 2]> {
-    let entry: Entry = wire::decode(entry).ok()?;
-    if entry.kind != Kind::Keys {
-        return None;
-    }
-    let keys: Keys = wire::decode(&entry.body).ok()?;
-    Some([keys.box_key.0, keys.mask_key.0])
 }
 
 fn raw(proof: &[Digest]) -> Vec<[u8; 32]> {

@@ -59,6 +59,7 @@ impl Training {
         held: &Head,
         last: Option<(RoundId, Attempt)>,
         revealed: Option<RoundId>,
+        worked_on: Option<Digest>,
     ) -> Result<Self, Refusal> {
         let signed: Signed<Plan> = member
             .book
@@ -68,13 +69,16 @@ impl Training {
         if plan.policy != member.policy_leaf {
             return Err(Refusal::WrongPolicy);
         }
+        // The log comes first: a server put back to an older state must be told so, whatever round it thinks it is in. The
+        // plan this client worked on last is no news, though.
+        let again = worked_on.is_some_and(|leaf| leaf == signed.leaf());
+        if !again && !plan.head.extends(held, &message.consistency) {
+            return Err(Refusal::Rollback);
+        }
         let stale = last.is_some_and(|last| (plan.round, plan.attempt) <= last)
             || revealed.is_some_and(|revealed| plan.round <= revealed);
         if stale || plan.round.0 > member.policy.rounds {
             return Err(Refusal::WrongContext);
-        }
-        if !plan.head.extends(held, &message.consistency) {
-            return Err(Refusal::Rollback);
         }
         check_plan(plan, &member.book, &member.policy).map_err(|leak| match leak {
             PlanLeak::Exposed(clients) => Refusal::PlanLeaks { clients },

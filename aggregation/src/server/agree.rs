@@ -39,6 +39,9 @@ impl AgreePhase {
         entry: &EntryBytes,
     ) -> Result<(), Refusal> {
         let signed = core.read::<Agree>(entry, from)?;
+        if signed.body().plan != core.plan_leaf {
+            return Err(Refusal::WrongContext);
+        }
         if *signed.body() != self.next.agree {
             return Err(Refusal::SplitView(
                 "the client signed something else than was proposed",

@@ -179,7 +179,7 @@ impl Collect {
         }
         let clusters = core.plan.clusters_of(from).map(|(cluster, _)| cluster);
         if !masked.vectors.iter().map(|vector| vector.cluster).eq(clusters) {
-            return Err(Refusal::WrongClusters);
+            return Err(Refusal::BadMasked("it is for other clusters than the client's"));
         }
         let bytes = self.chunking.total_bytes().unwrap_or_default() as u64;
         if masked.vectors.iter().any(|vector| vector.bytes != bytes) {
@@ -217,10 +217,9 @@ impl Collect {
             .open
             .get_mut(&from)
             .ok_or(Refusal::BadMasked("a chunk without its statement"))?;
-        let received = upload
-            .received
-            .get_mut(&chunk.cluster)
-            .ok_or(Refusal::WrongClusters)?;
+        let received = upload.received.get_mut(&chunk.cluster).ok_or(Refusal::BadMasked(
+            "a chunk is for another cluster than the client's",
+        ))?;
         if chunk.index as usize != received.len() {
             return Err(Refusal::BadMasked("chunks are not in order"));
         }
