@@ -241,6 +241,66 @@ fn two_survivor_sets_are_proved_by_the_file_of_one_client() {
 }
 
 #[test]
+fn fewer_survivors_than_the_threshold_are_refused_and_proved_by_one_file() {
+    let federation = Federation::new(setup());
+    let scope = Rc::new(RefCell::new((Digest([0; 32]), Digest([0; 32]))));
+    let note = Rc::clone(&scope);
+    let mut world = World::new(setup(), 3);
+    world.up_hand = Some(Box::new(move |_, message| {
+        if let ToServer::Masked(entry) = &message {
+            let masked: Masked = body(entry);
+            *note.borrow_mut() = (masked.plan, masked.roster);
+        }
+        message
+    }));
+    world.down_hand = Some(Box::new(move |_, message| match message {
+        ToClient::Proposal(proposal) => {
+            // Four of cluster 0: enough for the crowd of 3, and one fewer than t.
+            let survivors: ClientSet = (0..4).map(ClientId).collect();
+            let agree = Agree {
+                plan: scope.borrow().0,
+                roster: scope.borrow().1,
+                sharers: (0..8).map(ClientId).collect(),
+                survivors: survivors.clone(),
+                release: BoundedVec::new(vec![ClusterId(0)]).unwrap(),
+                head: proposal.head,
+                server: Signature([0; 64]),
+            };
+            let agree = agree
+                .propose(&identity(2, 0), federation.book.federation())
+                .unwrap();
+            ToClient::Proposal(Proposal {
+                survivors,
+                release: agree.release.clone(),
+                server: agree.server,
+                ..proposal
+            })
+        }
+        other => other,
+    }));
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    assert!(world.outcome.is_none());
+    let refused: Vec<_> = (0..4)
+        .map(|client| {
+            let said = world.client_errors.iter().find(|(id, _)| *id == ClientId(client));
+            said.unwrap().1.name()
+        })
+        .collect();
+    assert_eq!(refused, ["TooFew"; 4]);
+    let files = files(&world);
+    let own = files
+        .iter()
+        .find(|file| file.evidence.client == ClientId(0))
+        .unwrap();
+    assert_eq!(
+        proved(&world, std::slice::from_ref(own)),
+        [(Party::Server, Offence::TooFew)]
+    );
+}
+
+#[test]
 fn a_leaking_plan_another_policy_a_fork_and_a_rollback_are_proved_by_one_file() {
     type Forge = fn(Plan) -> Plan;
     let cases: [(Forge, Offence, &str); 4] = [

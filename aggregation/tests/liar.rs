@@ -17,7 +17,7 @@ use std::rc::Rc;
 use veilsum_aggregation::message::*;
 use veilsum_aggregation::*;
 use veilsum_attestation::Head;
-use veilsum_attestation::dealing::BoxTree;
+use veilsum_attestation::dealing::{BOX_AAD, BoxTree, Dealt};
 use veilsum_attestation::statement::*;
 use veilsum_crypto::testing::rng;
 use veilsum_crypto::*;
@@ -946,4 +946,105 @@ fn a_second_attempt_at_a_round_that_was_answered_is_refused() {
     assert_eq!(names(&world), ["WrongContext"]);
     assert_eq!(world.client_errors.len(), 8);
     assert_eq!(world.aborted.as_ref().unwrap().name(), "TooFewKeys");
+}
+
+/// Client 2 deals consistent shares of another mask secret than its public key's, or of other seeds than it committed to,
+/// and is gone after that. Nobody can tell before the secret is put together.
+#[test]
+fn a_dealer_of_other_secrets_than_it_committed_to_is_named_and_nothing_is_opened() {
+    let federation = Federation::new(setup());
+    let mut world = world(3);
+    let mut dice = rng(91);
+    let (boxes, masks) = (BoxSecret::generate(&mut dice), MaskSecret::generate(&mut dice));
+    let seed = SelfSeed::generate(&mut dice);
+    let roster: Rc<RefCell<Option<Roster>>> = Rc::default();
+    let keep = Rc::clone(&roster);
+    world.down_hand = Some(Box::new(move |to, message| {
+        if let (ToClient::Roster(message), ClientId(2)) = (&message, to) {
+            *keep.borrow_mut() = Some(message.clone());
+        }
+        message
+    }));
+    let plan_leaf = Rc::new(RefCell::new(Digest([0; 32])));
+    world.up_hand = Some(Box::new(move |from, message| match message {
+        ToServer::Keys(entry) if from == ClientId(2) => {
+            let honest: Keys = body(&entry);
+            *plan_leaf.borrow_mut() = honest.plan;
+            let keys = Keys {
+                box_key: boxes.public(),
+                mask_key: masks.public(),
+                ..honest
+            };
+            ToServer::Keys(by_client(&federation, 2, keys))
+        }
+        // Its own machine sees that its keys were changed and leaves; in its place the dishonest one deals.
+        ToServer::Refuse(_) if from == ClientId(2) && roster.borrow().is_some() => {
+            let roster = roster.borrow_mut().take().unwrap();
+            let mut leaves = Vec::new();
+            let mut keys = std::collections::BTreeMap::new();
+            for entry in &roster.keys {
+                let parsed: Entry = wire::decode(entry).unwrap();
+                let Party::Client(client) = parsed.signer else {
+                    panic!()
+                };
+                leaves.push(leaf_hash(entry));
+                keys.insert(client, body::<Keys>(entry));
+            }
+            let digest = roster_digest(&leaves);
+            let context = PlanContext {
+                suite: SuiteId::SUITE_1,
+                federation: *federation.book.federation(),
+                round: RoundId(1),
+                attempt: Attempt(0),
+                policy: federation.policy_leaf,
+                plan: *plan_leaf.borrow(),
+            }
+            .with_roster(digest);
+            let holders: Vec<ClientId> = keys.keys().copied().collect();
+            let mut dice = rng(92);
+            let wrong = MaskSecret::generate(&mut dice);
+            let mut shares = share::split(&wrong, 5, &holders, &mut dice).unwrap();
+            let mut seeds = share::split(&seed, 5, &holders, &mut dice).unwrap();
+            let (mut digests, mut sealed) = (Vec::new(), Vec::new());
+            for (holder, known) in keys.iter().rev() {
+                let dealt = Dealt {
+                    mask: shares.pop().unwrap(),
+                    seeds: [(ClusterId(0), seeds.pop().unwrap())].into(),
+                };
+                digests.push(dealt.digests(ClientId(2), *holder, &context));
+                if *holder != ClientId(2) {
+                    let key = boxes
+                        .seal_key(&known.box_key, ClientId(2), *holder, &context)
+                        .unwrap();
+                    sealed.push(SealedBox {
+                        receiver: *holder,
+                        sealed: BoundedVec::new(key.seal(BOX_AAD, dealt.to_bytes().to_vec()).unwrap())
+                            .unwrap(),
+                    });
+                }
+            }
+            sealed.reverse();
+            let shares = Shares {
+                plan: *plan_leaf.borrow(),
+                roster: digest,
+                digests: BoundedVec::new(digests.into_iter().rev().flatten().collect()).unwrap(),
+                boxes: BoxTree::of(sealed.iter().map(|sealed| &*sealed.sealed)).root(),
+            };
+            ToServer::Shares(Dealing {
+                entry: by_client(&federation, 2, shares),
+                boxes: BoundedVec::new(sealed).unwrap(),
+            })
+        }
+        other => other,
+    }));
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    assert_eq!(
+        world.aborted,
+        Some(Abort::BadDealer { client: ClientId(2) }),
+        "{:?}",
+        world.refusals
+    );
+    assert!(world.outcome.is_none());
 }
