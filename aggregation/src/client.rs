@@ -398,8 +398,15 @@ impl<R: CryptoRng> Client<R> {
                 Err(Refusal::WrongContext) if self.shown.is_second(&message.entry) => Err(
                     Refusal::SplitView("a second plan for the attempt this client is in"),
                 ),
-                // An old one ends nothing.
+                // An old one ends nothing. A client that can take no part in it says so, or the server would wait for it.
                 Err(Refusal::WrongContext) => {
+                    if matches!(phase, Phase::Idle)
+                        && let Ok(signed) = member.book.read::<Plan>(&message.entry, Party::Server)
+                    {
+                        let plan = signed.get().body();
+                        let name = Refusal::WrongContext.name();
+                        self.send(ToServer::Refuse(Refused::named(plan.round, plan.attempt, name)));
+                    }
                     self.phase = phase;
                     return Err(Refusal::WrongContext);
                 }

@@ -138,6 +138,10 @@ fn a_crash_at_any_step_costs_at_most_the_client() {
         }
         assert_eq!(world.aborted, None, "after {steps} steps");
         world.assert_exact();
+        assert!(
+            world.now < Now(1000),
+            "after {steps} steps: nobody waits for a client that cannot answer"
+        );
         let survivors = &world.outcome.as_ref().unwrap().survivors;
         assert!(survivors.len() >= 7, "after {steps} steps");
         if survivors.contains(&client) {
