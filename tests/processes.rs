@@ -384,3 +384,90 @@ fn init_makes_nothing_that_cannot_run() {
         assert!(!kit.exists(), "{flags:?}");
     }
 }
+
+#[test]
+fn no_round_starts_without_the_witnesses_that_the_server_needs() {
+    let dir = tempfile::tempdir().unwrap();
+    let kit = consortium(dir.path(), 2);
+    let config = kit.join("server/server.toml");
+    // The log's key, from the bundle of a log that holds its founding entries only.
+    let bundle = dir.path().join("founding.veil");
+    let exported = veilsum(&[
+        "export",
+        "--config",
+        config.to_str().unwrap(),
+        "--out",
+        bundle.to_str().unwrap(),
+    ]);
+    assert!(exported.status.success(), "{}", text(&exported.stderr));
+    let inspected = veilsum(&["inspect", bundle.to_str().unwrap(), "--format", "json"]);
+    let log_key = text(&inspected.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .find_map(|line| line["log"].as_str().map(str::to_owned))
+        .unwrap_or_else(|| panic!("no log key in {}", text(&inspected.stdout)));
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let listen = format!("127.0.0.1:{port}");
+    let (state, key) = (dir.path().join("witness"), dir.path().join("witness.key"));
+    let start = || {
+        Player::start(
+            &[
+                "witness",
+                "--state",
+                state.to_str().unwrap(),
+                "--key",
+                key.to_str().unwrap(),
+                "--name",
+                "witness.test/1",
+                "--log",
+                &log_key,
+                "--listen",
+                &listen,
+                "--format",
+                "json",
+            ],
+            dir.path().join("witness.log"),
+        )
+    };
+    let mut witness = start();
+    witness.wait_for("listening");
+    let said = witness.said();
+    let line: serde_json::Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+    let witness_key = line["key"].as_str().unwrap_or_else(|| panic!("{line}"));
+    fs::write(
+        kit.join("server/witnesses.policy"),
+        format!("log {log_key}\nwitness w {witness_key} http://{listen}\nquorum w\n"),
+    )
+    .unwrap();
+    edit(
+        &config,
+        &[("bundle = ", "witnesses = \"witnesses.policy\"\nbundle = ")],
+    );
+    // Without the witness nothing starts, and the operator is told whom to look for.
+    drop(witness);
+    let mut server = Player::server(&kit);
+    server.wait_for("listening");
+    let clients: Vec<Player> = (0..8).map(|client| Player::client(&kit, client, &[])).collect();
+    assert_eq!(server.exit(), 75, "{}", server.said());
+    assert!(server.said().contains("no round starts"), "{}", server.said());
+    assert!(
+        !server.said().contains("\"event\":\"round\""),
+        "{}",
+        server.said()
+    );
+    drop(clients);
+    let _witness = start();
+    let mut server = Player::server(&kit);
+    server.wait_for("listening");
+    let mut clients: Vec<Player> = (0..8).map(|client| Player::client(&kit, client, &[])).collect();
+    assert_eq!(server.exit(), 0, "{}", server.said());
+    for client in &mut clients {
+        assert_eq!(client.exit(), 0, "{}", client.said());
+    }
+    let head = fs::read_to_string(kit.join("server/state/head.note")).unwrap();
+    assert!(head.contains("witness.test/1"), "{head}");
+}

@@ -196,6 +196,7 @@ async fn run(
         wait_for: 8,
         start_after: Duration::from_secs(30),
         attempts: 2,
+        witnesses: None,
         crash_at_step: None,
         seed: [seed as u8; 32],
     };

@@ -121,6 +121,12 @@ impl Log {
         &self.entries
     }
 
+    /// The tree over the entries: for proofs that outlive a borrow of the log.
+    #[must_use]
+    pub fn tree(&self) -> &merkle::Tree {
+        &self.tree
+    }
+
     /// The current head.
     #[must_use]
     pub fn head(&self) -> Head {

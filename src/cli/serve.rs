@@ -7,14 +7,16 @@ use crate::events::{JsonLines, ServerEvent, Sink, Talk};
 use crate::exit::{Exit, Failure};
 use crate::genesis::Genesis;
 use crate::store::{ServerStore, model_from_bytes};
+use crate::witness::Quorum;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use veilsum_aggregation::message::MESSAGE_CAP;
 use veilsum_aggregation::server::ServerSetup;
 use veilsum_attestation::model_digest;
 use veilsum_attestation::statement::ClientSet;
+use veilsum_attestation::tlog::TrustPolicy;
 use veilsum_crypto::ClientId;
 use veilsum_transport::{Limits, QuicListener};
 
@@ -107,6 +109,11 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
         wait_for: settings.round.wait_for,
         start_after: Duration::from_secs(settings.round.start_after_s),
         attempts: settings.round.attempts,
+        witnesses: settings
+            .witnesses
+            .as_ref()
+            .map(|path| quorum(&config.path(path)))
+            .transpose()?,
         crash_at_step: args.crash_at_step,
         seed: system_seed()?,
     };
@@ -133,6 +140,17 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
     Ok(Exit::Ok)
 }
 
+/// The witnesses of a policy file.
+fn quorum(path: &Path) -> Result<Quorum, Failure> {
+    let fail = |error: String| Failure::say(Exit::Config, format!("{}: {error}", path.display()));
+    let text = std::fs::read(path).map_err(|error| fail(error.to_string()))?;
+    let policy = TrustPolicy::parse(&text).map_err(|error| fail(error.to_string()))?;
+    Quorum::new(policy, WITNESS_TIMEOUT).map_err(|error| fail(error.to_string()))
+}
+
+/// How long a witness may take to answer.
+const WITNESS_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// What one peer may take: control messages grow with the number of clients.
 pub(super) fn limits() -> Limits {
     Limits {
@@ -148,7 +166,9 @@ pub(super) fn config_failure(error: impl Into<anyhow::Error>) -> Failure {
 fn serve_failure(error: ServeError) -> Failure {
     let exit = match &error {
         ServeError::Round { .. } => Exit::Aborted,
-        ServeError::TooFewClients { .. } | ServeError::ListenerClosed => Exit::TryAgain,
+        ServeError::TooFewClients { .. } | ServeError::ListenerClosed | ServeError::NoQuorum(_) => {
+            Exit::TryAgain
+        }
         ServeError::Stopped => Exit::Interrupted,
         ServeError::Store(_) => Exit::Config,
         _ => Exit::Bug,

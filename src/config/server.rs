@@ -20,6 +20,9 @@ pub struct ServerConfig {
     pub state: PathBuf,
     /// The model all clusters start from: little-endian f32.
     pub initial_model: PathBuf,
+    /// C2SP policy file of the witnesses that must cosign the log's head before a round starts; none without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witnesses: Option<PathBuf>,
     /// Where the auditor's bundle is written when the rounds are done.
     pub bundle: PathBuf,
     /// Whom to trust.

@@ -3,6 +3,7 @@
 use super::{Clock, frame, model};
 use crate::events::{LogHead, ServerEvent, Sink};
 use crate::store::{Resume, ServerStore, StoreError};
+use crate::witness::Quorum;
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,8 @@ use tokio::time::Instant;
 use veilsum_aggregation::message::Hello;
 use veilsum_aggregation::server::{RoundRequest, Server, ServerOutput, ServerSetup};
 use veilsum_aggregation::{Abort, MessageError, Outcome, Refusal, ToClient, ToServer};
+use veilsum_attestation::bundle::sign_head;
+use veilsum_attestation::note::Note;
 use veilsum_attestation::statement::{ClientSet, Phase};
 use veilsum_attestation::{Head, Log};
 use veilsum_crypto::{Attempt, ClientId, ClusterId, RoundId};
@@ -33,6 +36,8 @@ pub struct ServePlan {
     pub start_after: Duration,
     /// Attempts at one round before giving up.
     pub attempts: u32,
+    /// Who must have cosigned the log's head before a round starts; nobody without it.
+    pub witnesses: Option<Quorum>,
     /// Die at this step, for tests of what a crash leaves behind. A step is anything kept or sent.
     pub crash_at_step: Option<u64>,
     /// Seed of all randomness of this run, from the system's generator in production.
@@ -220,6 +225,7 @@ impl Driver<'_> {
         let mut round = first;
         while round.0 <= self.plan.setup.policy.rounds {
             self.gather().await?;
+            self.witnessed(&log).await?;
             let request = RoundRequest {
                 round,
                 attempt,
@@ -274,6 +280,47 @@ impl Driver<'_> {
             }
         }
         Ok(log)
+    }
+
+    /// Has the log's head cosigned. A server with two histories gets no quorum for the second, and no round starts on it.
+    async fn witnessed(&mut self, log: &Log) -> Result<(), ServeError> {
+        let Some(quorum) = &self.plan.witnesses else {
+            return Ok(());
+        };
+        let setup = &self.plan.setup;
+        let head = sign_head(&log.head(), setup.book.federation(), &setup.identity)
+            .ok()
+            .and_then(|text| Note::parse(text.as_bytes()).ok())
+            .ok_or(ServeError::Internal("the head cannot be signed"))?;
+        let size = log.head().size;
+        let tree = Arc::new(log.tree().clone());
+        let mut missing = String::new();
+        for attempt in 0..WITNESS_ATTEMPTS {
+            if attempt > 0 {
+                tokio::time::sleep(WITNESS_WAIT).await;
+            }
+            let tree = Arc::clone(&tree);
+            let collected = quorum
+                .collect(&head, Arc::new(move |old| tree.consistency_proof(old, size)))
+                .await
+                .map_err(|_| ServeError::Internal("the signed head is no checkpoint"))?;
+            let reasons: Vec<String> = collected
+                .answers
+                .iter()
+                .filter_map(|answer| Some(format!("{}: {}", answer.name, answer.result.as_ref().err()?)))
+                .collect();
+            for reason in &reasons {
+                tracing::warn!("a witness did not cosign: {reason}");
+            }
+            match collected.quorum {
+                Ok(()) => {
+                    let note = collected.note.to_string();
+                    return Ok(self.store.keep_head(note.as_bytes())?);
+                }
+                Err(error) => missing = format!("{error}; {}", reasons.join("; ")),
+            }
+        }
+        Err(ServeError::NoQuorum(missing))
     }
 
     /// Waits until enough clients are connected.
@@ -794,6 +841,11 @@ pub enum ServeError {
         /// Threshold.
         need: usize,
     },
+    /// Too few witnesses cosigned the log's head.
+    #[error(
+        "the witnesses did not cosign the log's head, so no round starts ({0}); see that they run, and if one says that the log does not extend what it holds, stop and compare heads: `veilsum audit fork`"
+    )]
+    NoQuorum(String),
     /// The disk.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -813,5 +865,7 @@ pub enum ServeError {
 
 /// Messages waiting for one client, most of them a round's. One that reads none of them is not waited for.
 const OUT_QUEUE: usize = 256;
+const WITNESS_ATTEMPTS: u32 = 3;
+const WITNESS_WAIT: Duration = Duration::from_secs(2);
 const HELLO_WAIT: Duration = Duration::from_secs(10);
 const CLOSE_WAIT: Duration = Duration::from_secs(10);

@@ -35,6 +35,7 @@ impl Writer<'_> {
             key: "server.key".into(),
             state: "state".into(),
             initial_model: "initial.f32".into(),
+            witnesses: None,
             bundle: "../auditor/bundle.veil".into(),
             trust: self.trust_config(),
             tls: tls_config(),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! state/log.veil                 entries: u32 LE length, bytes; appended and made durable one by one
+//! state/head.note               the last head with its witnesses' cosignatures
 //! state/lock                     held while a server runs on this folder
 //! state/models/<digest>.f32      every model a plan or a sum names
 //! state/vectors/R-A/U-K.bin      masked vectors of round R, attempt A: client U, cluster K
@@ -136,6 +137,14 @@ impl ServerStore {
         }
         self.length += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Keeps the last head with its witnesses' cosignatures: what members and auditors are shown.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn keep_head(&self, note: &[u8]) -> Result<(), StoreError> {
+        write_atomic(&self.folder.join("head.note"), note)
     }
 
     /// Keeps a model under its digest.
