@@ -281,11 +281,11 @@ def model_digest(data):
     return HL("model", u64(len(data) // 4), data)
 
 
-def successor(model, words, policy):
+def successor(model, words, contributors, policy):
     """Section 6, in IEEE double, rounded once."""
     weight = words[-1]
-    if weight == 0:
-        return None
+    if weight == 0 or not contributors <= weight <= policy.max_weight * contributors:
+        return model
     step = float(policy.range_micros) / 1e6 / float((1 << policy.value_bits - 1) - 1)
     unit = step * float(policy.max_weight) / float(weight)
     out = []

@@ -76,7 +76,9 @@ fn measure(entries: usize) {
         std::hint::black_box(&words);
         expand = expand.min(start.elapsed());
         let start = Instant::now();
-        let verdict = auditor(run.federation()).audit(bundle.as_slice(), &mut |_| {}).unwrap();
+        let verdict = auditor(run.federation())
+            .audit(bundle.as_slice(), &mut |_| {})
+            .unwrap();
         all = all.min(start.elapsed());
         assert!(verdict.is_verified());
     }
