@@ -60,6 +60,12 @@ impl Head {
 pub struct Log {
     entries: Vec<Vec<u8>>,
     tree: merkle::Tree,
+    known: Box<Known>,
+}
+
+/// What later entries must not repeat, or may refer to.
+#[derive(Debug, Default)]
+struct Known {
     /// Every round key in a `keys` entry.
     round_keys: HashSet<[u8; 32]>,
     /// Leaf hashes of the plans.
@@ -92,11 +98,11 @@ impl Log {
         };
         match entry.kind {
             Kind::Plan => {
-                self.plans.insert(leaf_hash(bytes).0);
+                self.known.plans.insert(leaf_hash(bytes).0);
             }
             Kind::Keys => {
                 if let Ok(keys) = wire::decode::<Keys>(&entry.body) {
-                    self.round_keys.extend([keys.box_key.0, keys.mask_key.0]);
+                    self.known.round_keys.extend([keys.box_key.0, keys.mask_key.0]);
                 }
             }
             _ => {}
@@ -106,13 +112,13 @@ impl Log {
     /// Whether a plan of that leaf hash is in the log.
     #[must_use]
     pub fn has_plan(&self, leaf: &Digest) -> bool {
-        self.plans.contains(&leaf.0)
+        self.known.plans.contains(&leaf.0)
     }
 
     /// Whether a client used this key in some round already. Keys are fresh in every attempt.
     #[must_use]
     pub fn has_round_key(&self, key: &[u8; 32]) -> bool {
-        self.round_keys.contains(key)
+        self.known.round_keys.contains(key)
     }
 
     /// The entries.

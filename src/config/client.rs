@@ -118,6 +118,16 @@ fn any_number() -> u64 {
     i64::MAX.cast_unsigned()
 }
 
+/// In millionths; a number that is none, or negative, refuses every policy.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, which is what is meant"
+)]
+fn micros(value: f64) -> u32 {
+    (value * 1e6).round() as u32
+}
+
 impl From<FloorConfig> for Floors {
     fn from(floors: FloorConfig) -> Self {
         Self {
@@ -126,8 +136,7 @@ impl From<FloorConfig> for Floors {
             crowd: floors.crowd,
             crowd_orgs: floors.crowd_orgs,
             orgs: floors.orgs,
-            // Casting saturates: a negative or absent number refuses every policy.
-            max_range_micros: (floors.max_range * 1e6) as u32,
+            max_range_micros: micros(floors.max_range),
             max_rounds: floors.max_rounds,
         }
     }

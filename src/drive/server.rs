@@ -400,10 +400,10 @@ impl Driver<'_> {
                         Step::Joined(client, hello) if !self.excluded.contains(&client) => {
                             server.join(client, &hello, now);
                         }
-                        Step::Joined(..) => {}
                         Step::Left(client) => server.gone(client, now),
                         Step::Said(client, message) => server.handle(client, message, now),
-                        Step::Nothing => {}
+                        // Somebody who is left out may wait and watch.
+                        Step::Joined(..) | Step::Nothing => {}
                     }
                     // However many messages there are, time passes.
                     server.handle_deadline(now);

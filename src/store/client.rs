@@ -127,10 +127,10 @@ impl ClientStore {
         evidence: Evidence,
     ) -> Result<PathBuf, StoreError> {
         let folder = self.folder.join("evidence");
-        let path = (0u32..)
+        let path = (0u32..MOST_EVIDENCE)
             .map(|number| folder.join(format!("round-{:06}-{number}.veil", round.0)))
             .find(|path| !path.exists())
-            .unwrap_or_default();
+            .ok_or_else(|| StoreError::damaged(&folder, "it holds a thousand files of this round already"))?;
         let too_long = || StoreError::damaged(&path, "the evidence is too long for one file");
         let genesis = genesis
             .iter()
@@ -174,3 +174,6 @@ impl ClientStore {
         self.folder.join("head")
     }
 }
+
+/// Evidence files of one round. A server caught a thousand times is not caught better.
+const MOST_EVIDENCE: u32 = 1000;
