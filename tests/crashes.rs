@@ -20,7 +20,7 @@ use std::path::Path;
 struct Run {
     /// The process died at the step; otherwise it was done before.
     crashed: bool,
-    /// Survivors of each published round, as the server says.
+    /// Survivors of each published round, as the auditor says.
     survivors: Vec<String>,
     /// Names of aborted attempts.
     aborted: Vec<String>,
@@ -82,25 +82,32 @@ fn run(victim: Option<u32>, step: u64) -> Run {
         let fine = code == 0 || (crashed && victim == Some(number) && code == 75);
         assert!(fine, "step {step}: {code}: {}\nserver: {said}", client.said());
     }
-    audit(&kit, &step);
-    let pick = |event: &str, key: &str| -> Vec<String> {
-        said.lines()
-            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-            .filter(|line| line["event"] == event)
-            .map(|line| line[key].to_string())
-            .collect()
-    };
+    let verdict = audit(&kit, &step);
+    let rounds = verdict["rounds"].as_array().unwrap();
+    let (published, aborted): (Vec<_>, Vec<_>) = rounds.iter().partition(|round| round["aborted"].is_null());
+    let numbers: std::collections::BTreeSet<_> =
+        published.iter().map(|round| round["round"].to_string()).collect();
+    assert_eq!(
+        numbers.len(),
+        published.len(),
+        "step {step}: a round published twice"
+    );
     Run {
         crashed,
-        survivors: pick("round_done", "survivors"),
-        aborted: pick("round_aborted", "reason"),
+        survivors: published
+            .iter()
+            .map(|round| round["survivors"].to_string())
+            .collect(),
+        aborted: aborted.iter().map(|round| round["aborted"].to_string()).collect(),
     }
 }
 
-fn audit(kit: &Path, step: &str) {
+/// The auditor's verdict, which must be `verified`.
+fn audit(kit: &Path, step: &str) -> serde_json::Value {
     let bundle = kit.join("auditor/bundle.veil");
-    let audited = veilsum(&["audit", bundle.to_str().unwrap()]);
+    let audited = veilsum(&["audit", bundle.to_str().unwrap(), "--format", "json"]);
     assert!(audited.status.success(), "step {step}: {}", text(&audited.stdout));
+    serde_json::from_slice(&audited.stdout).unwrap()
 }
 
 /// Every `stride`-th step until the victim is done before it comes to it.
