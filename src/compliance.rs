@@ -20,6 +20,7 @@ pub mod fault;
 pub mod grid;
 pub mod junit;
 pub mod page;
+pub mod quic;
 pub mod run;
 pub mod scenario;
 pub mod statement;

@@ -1,11 +1,11 @@
 //! `veilsum compliance`.
 
 use super::Format;
-use crate::compliance::run::{Results, Row, Selection, run};
+use crate::compliance::run::{Over, Results, Row, Selection, run};
 use crate::compliance::scenario::Scenario;
 use crate::compliance::{catalog, junit, page, statement, table};
 use crate::exit::{Exit, Failure};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -44,6 +44,9 @@ struct RunArgs {
     /// Seed of everything; the same seed gives the same transcripts.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// The network: the scheduler of the simulation, or real QUIC on loopback for the scenarios marked so.
+    #[arg(long, value_enum, default_value_t = Network::Sim)]
+    over: Network,
     /// A folder for results.json, junit.xml, report.html and the signed statement.dsse.json.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -56,6 +59,12 @@ struct RunArgs {
     /// How results are printed.
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Network {
+    Sim,
+    Quic,
 }
 
 #[derive(Debug, Args)]
@@ -79,6 +88,10 @@ fn run_scenarios(args: &RunArgs) -> Result<Exit, Failure> {
         n: args.n.iter().copied().collect(),
         k: args.k.iter().copied().collect(),
         seed: args.seed,
+        over: match args.over {
+            Network::Sim => Over::Sim,
+            Network::Quic => Over::Quic,
+        },
         threads: args
             .threads
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),

@@ -4,10 +4,11 @@ use super::EngineError;
 use super::federation::Federation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use veilsum_aggregation::server::Stored;
 use veilsum_attestation::bundle::{BundleError, BundleWriter, Due, VectorName, sign_head};
-use veilsum_attestation::statement::{Entry, Kind, Plan, leaf_hash};
+use veilsum_attestation::statement::{Aborted, Entry, Kind, Phase, Plan, leaf_hash};
 use veilsum_attestation::{Log, model_digest};
-use veilsum_crypto::{Attempt, Digest, RoundId, wire};
+use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, RoundId, wire};
 
 /// The server's disk.
 #[derive(Clone, Debug, Default)]
@@ -80,10 +81,15 @@ impl Disk {
                         next = (plan.round, Attempt(plan.attempt.0 + 1));
                     }
                 }
-                // Clients that revealed answer nothing more of that round.
-                Kind::Reveal | Kind::Sums if next.1 != Attempt(0) => {
-                    next = (RoundId(next.0.0 + 1), Attempt(0));
+                // Clients that were asked to reveal may have answered, and answer nothing more of that round.
+                Kind::Aborted => {
+                    if let Ok(aborted) = wire::decode::<Aborted>(&entry.body)
+                        && aborted.phase >= Phase::Unmask
+                    {
+                        next = (RoundId(aborted.round.0 + 1), Attempt(0));
+                    }
                 }
+                Kind::Sums => next = (RoundId(next.0.0 + 1), Attempt(0)),
                 _ => {}
             }
         }
@@ -115,5 +121,27 @@ impl Disk {
             }
         }
         Ok(writer.finish()?)
+    }
+}
+
+impl Stored for Disk {
+    fn model(&self, digest: &Digest) -> Option<Arc<[f32]>> {
+        self.models.get(digest).cloned()
+    }
+
+    fn vector(
+        &self,
+        round: RoundId,
+        attempt: Attempt,
+        client: ClientId,
+        cluster: ClusterId,
+    ) -> Option<Vec<u8>> {
+        let name = VectorName {
+            round,
+            attempt,
+            client,
+            cluster,
+        };
+        self.vectors.get(&name).cloned()
     }
 }

@@ -40,6 +40,10 @@ pub(super) struct Founding {
     pub(super) entries: u64,
     pub(super) bits_short: u8,
     pub(super) tag: u8,
+    /// Rounds the policy lets it run.
+    pub(super) rounds: u64,
+    /// The members' TLS keys, for a real network.
+    pub(super) tls: Vec<Digest>,
 }
 
 impl Federation {
@@ -52,6 +56,8 @@ impl Federation {
             entries,
             bits_short,
             tag,
+            rounds,
+            tls,
         } = founding;
         let (authority, server) = (identity(tag, AUTHORITY, 0)?, identity(tag, SERVER, 0)?);
         let name = federation_name(tag);
@@ -65,7 +71,10 @@ impl Federation {
                 client: ClientId(client),
                 org: OrgId(size.org(client, layout)),
                 key: identity(tag, CLIENT, client)?.public(),
-                tls: Digest(seed(tag, TLS, client)),
+                tls: tls
+                    .get(client as usize)
+                    .copied()
+                    .unwrap_or(Digest(seed(tag, TLS, client))),
             };
             let signed = Signed::make(
                 member.clone(),
@@ -86,6 +95,7 @@ impl Federation {
             bits_short,
             &name,
         )?;
+        let policy = Policy { rounds, ..policy };
         let signed = Signed::make(
             policy.clone(),
             Party::Authority,

@@ -198,7 +198,8 @@ fn judge_refusals(
             .keys()
             .map(|name| (true, *name))
             .chain(clients.keys().map(|name| (false, *name)))
-            .filter(|seen| !expected.contains(seen) && !expect.also.iter().any(|name| name == seen.1));
+            .filter(|seen| !expected.contains(seen) && *seen != (true, LATE))
+            .filter(|seen| !expect.also.iter().any(|name| name == seen.1));
         for (by_server, name) in unexpected {
             let by = if by_server { "the server" } else { "clients" };
             judgement.wrong.push(format!("{name} by {by} was not expected"));
@@ -291,3 +292,6 @@ fn union(world: &World, names: &[String]) -> Result<BTreeSet<ClientId>, EngineEr
 
 /// A client's way of saying that the server told it that the round is over for it; never a reason of its own.
 const ENDED: &str = "Ended";
+/// What the server says to whoever does not answer by a deadline, whatever the reason: never a surprise. Who is out is judged
+/// by the survivors.
+const LATE: &str = "Late";

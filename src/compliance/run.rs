@@ -31,6 +31,18 @@ pub struct Selection {
     pub seed: u64,
     /// Cells that run at the same time.
     pub threads: usize,
+    /// On which network.
+    pub over: Over,
+}
+
+/// The network scenarios run on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Over {
+    /// The deterministic scheduler in one process.
+    #[default]
+    Sim,
+    /// The real drivers over QUIC on loopback; only scenarios marked `quic`, and of those the cases that need no scheduler.
+    Quic,
 }
 
 /// What was run, and how it ended.
@@ -154,7 +166,14 @@ pub fn run(scenarios: &[Scenario], selection: &Selection, tell: &(dyn Fn(&Row) +
         if !selection.rows.is_empty() && !selection.rows.contains(&scenario.id) {
             continue;
         }
+        if selection.over == Over::Quic && !scenario.quic {
+            continue;
+        }
         results.not_built.extend(not_built(scenario));
+        if selection.over == Over::Quic {
+            over_quic(scenario, selection, &mut results, tell);
+            continue;
+        }
         if scenario.not_built.is_none() {
             cells.extend(cells_of(scenario, selection));
         }
@@ -184,6 +203,41 @@ pub fn run(scenarios: &[Scenario], selection: &Selection, tell: &(dyn Fn(&Row) +
         results.skipped.extend(outcome.skipped);
     }
     results
+}
+
+/// Runs one scenario over QUIC, one case after the other: time is real, and two cores are soon busy.
+fn over_quic(
+    scenario: &Scenario,
+    selection: &Selection,
+    results: &mut Results,
+    tell: &(dyn Fn(&Row) + Sync),
+) {
+    let or = |set: &BTreeSet<u32>, other: u32| {
+        if set.is_empty() {
+            BTreeSet::from([other])
+        } else {
+            set.clone()
+        }
+    };
+    for n in or(&selection.n, 5) {
+        for k in or(&selection.k, 1) {
+            for case in &scenario.cases {
+                if let Some(reason) = super::quic::not_over_quic(case) {
+                    results.skipped.push(Skipped {
+                        id: scenario.id,
+                        n,
+                        k,
+                        case: Some(case.name.clone()),
+                        reason: reason.to_owned(),
+                    });
+                }
+            }
+            if let Some(row) = super::quic::run_row(scenario, n, k, selection.seed) {
+                tell(&row);
+                results.rows.push(row);
+            }
+        }
+    }
 }
 
 /// What a cell came to.
@@ -362,6 +416,8 @@ fn found(scenario: &Scenario, case: &Case, n: u32, k: u32, tag: u8) -> Result<Fe
         entries: case.entries.unwrap_or(ENTRIES),
         bits_short: spec.bits_short.unwrap_or_default(),
         tag,
+        rounds: 1000,
+        tls: Vec::new(),
     })?)
 }
 

@@ -79,7 +79,7 @@ pub(super) struct World {
     /// When the server's phase ends, whoever is away.
     phase_ends: u64,
     /// The disk as it was before the round before.
-    backup: Option<Disk>,
+    backup: Option<(Disk, Vec<Arc<[f32]>>)>,
     /// Who joins late in this round.
     late: BTreeMap<ClientId, When>,
     /// The server is back and waits for these clients before it starts its next attempt.
@@ -161,9 +161,9 @@ impl World {
     pub(super) fn run(&mut self, rounds: u64) -> Result<(), EngineError> {
         for round in (1..=rounds).map(RoundId) {
             if self.script.does(Deed::ServerRollback, round).is_some()
-                && let Some(backup) = self.backup.take()
+                && let Some((disk, models)) = self.backup.take()
             {
-                self.disk = backup;
+                (self.disk, self.models) = (disk, models);
                 self.facts.endings.clear();
                 self.over = None;
                 self.wake()?;
@@ -171,7 +171,7 @@ impl World {
                 self.begin(round, attempt)?;
                 return self.settle();
             }
-            self.backup = Some(self.disk.clone());
+            self.backup = Some((self.disk.clone(), self.models.clone()));
             self.wake()?;
             self.begin(round, Attempt(0))?;
             self.settle()?;
@@ -373,22 +373,7 @@ impl World {
                     self.connect(client)
                 }
             }
-            Alarm::ServerBack => {
-                self.disk.empty();
-                let here: Vec<ClientId> = self
-                    .seats
-                    .iter()
-                    .filter(|(client, seat)| seat.alive && !self.network.is_cut(**client))
-                    .map(|(client, _)| *client)
-                    .collect();
-                self.awaited = Some(here.iter().copied().collect());
-                self.alarm(self.now + 200, Alarm::ServerStarts);
-                for client in here {
-                    let at = self.now + self.network.delay(&mut self.dice);
-                    self.alarm(at, Alarm::Connect(client));
-                }
-                Ok(())
-            }
+            Alarm::ServerBack => self.server_back(),
             Alarm::ServerStarts => {
                 let waited = self.awaited.take().is_some();
                 let (round, attempt) = self.disk.next();

@@ -46,6 +46,11 @@ pub(in crate::compliance) fn sends(
         (Deed::TwoModels, ToClient::Roster(roster)) => return all_keys(act, to, &roster),
         (Deed::SwapKey, ToClient::Roster(roster)) => swapped_key(act, roster)?,
         (Deed::BendBox, ToClient::Inbox(inbox)) if aimed => bent_box(inbox)?,
+        // Whom it keeps away from its honest part it does not tell so.
+        (
+            Deed::TwoModels | Deed::TwoSurvivorSets | Deed::TwoHeads | Deed::SetEach,
+            ToClient::Refused(refused),
+        ) if aimed && refused.round == view.round => return Ok(Vec::new()),
         (Deed::HideDealer, message) => return hidden_dealer(act, view, to, message),
         (Deed::LeaveOut, ToClient::Proposal(proposal)) if aimed => {
             let survivors = proposal

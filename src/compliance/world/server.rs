@@ -7,6 +7,8 @@ use super::super::hand;
 use super::super::network::{Lane, Packet};
 use super::super::script::{ServerFate, View, name_down};
 use super::{Alarm, World, length, phase_number};
+use chacha20::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use veilsum_aggregation::message::Hello;
@@ -45,6 +47,33 @@ impl World {
             }
             None => self.drain_server(),
         }
+    }
+
+    /// The server's process is back: it ends what its log leaves open, and its clients come back to it.
+    pub(super) fn server_back(&mut self) -> Result<(), EngineError> {
+        self.disk.empty();
+        let setup = self.federation.server_setup()?;
+        let rng = ChaCha20Rng::seed_from_u64(self.dice.next_u64());
+        if let Ok(server) = Server::recover(setup, self.disk.log(), &self.disk, Now(self.now), rng) {
+            self.server = Some(server);
+            self.drain_server()?;
+            self.server = None;
+        }
+        let here: Vec<ClientId> = self
+            .seats
+            .iter()
+            .filter(|(client, seat)| seat.alive && !self.network.is_cut(**client))
+            .map(|(client, _)| *client)
+            .collect();
+        if self.disk.next().0 == self.round {
+            self.awaited = Some(here.iter().copied().collect());
+            self.alarm(self.now + 200, Alarm::ServerStarts);
+        }
+        for client in here {
+            let at = self.now + self.network.delay(&mut self.dice);
+            self.alarm(at, Alarm::Connect(client));
+        }
+        Ok(())
     }
 
     /// A client's first words on a connection, as the server's driver takes them.
@@ -150,7 +179,6 @@ impl World {
         }
         if kept {
             // Its sums may be on disk already: then the round is done, and it was the machine's last word.
-            self.over = None;
             self.alarm(self.now + 50, Alarm::ServerBack);
         } else {
             // What was opened but not recorded was never published.
