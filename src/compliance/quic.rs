@@ -9,7 +9,7 @@ mod watch;
 
 use super::EngineError;
 use super::coverage::Phase;
-use super::fault::{Cast, Deed, Part};
+use super::fault::{Cast, Deed, Part, When};
 use super::federation::{Contribution, Federation, Founding};
 use super::grid::Size;
 use super::invariant::attempts;
@@ -277,7 +277,7 @@ impl<'a> Bed<'a> {
                 .map(|cluster| self.federation.cluster_set(cluster))
                 .collect(),
             initial: self.initial(),
-            wait_for: self.clients.len(),
+            wait_for: self.clients.len() - self.too_late(),
             start_after: Duration::from_secs(10),
             attempts: 1,
             witnesses: None,
@@ -306,6 +306,16 @@ impl<'a> Bed<'a> {
             .map_err(|error| EngineError::Bundle(error.to_string()))?;
         self.audit(&bundle, &mut seen)?;
         Ok(seen)
+    }
+
+    /// Clients that connect only after the round was to begin: it begins without them.
+    fn too_late(&self) -> usize {
+        self.faults
+            .iter()
+            .filter(|(_, spec)| spec.at == Some(Phase::P0) && spec.when != Some(When::Inside))
+            .filter(|(_, spec)| matches!(spec.does, Deed::Straggle | Deed::Partition))
+            .map(|(who, _)| who.len())
+            .sum()
     }
 
     fn initial(&self) -> Arc<[f32]> {
