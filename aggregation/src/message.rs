@@ -235,8 +235,29 @@ pub fn printable(reason: &[u8]) -> String {
 pub struct PlanMessage {
     /// `plan` entry.
     pub entry: EntryBytes,
-    /// Proof that the plan's head extends the head this client said hello with, or last accepted.
-    pub consistency: BoundedVec<Digest, 64>,
+    /// Proofs that the plan's head extends heads this client may hold: the one it was last heard to hold, and those it was
+    /// shown since. Its last word may still be on its way.
+    pub consistency: BoundedVec<Extends, 16>,
+}
+
+/// A proof that a log extends an earlier one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extends {
+    /// Size of the earlier log.
+    pub from: u64,
+    /// RFC 9162 consistency proof; empty from the empty log.
+    pub proof: BoundedVec<Digest, 64>,
+}
+
+impl PlanMessage {
+    /// The proof for a head of that size; empty when there is none.
+    #[must_use]
+    pub fn proof_from(&self, size: u64) -> &[Digest] {
+        self.consistency
+            .iter()
+            .find(|extends| extends.from == size)
+            .map_or(&[], |extends| &extends.proof)
+    }
 }
 
 /// See [`ToClient::Roster`].
@@ -295,7 +316,7 @@ wire_kinds! {
     Dealing "dealing" Entry::MAX_LEN + 8 + 16 + MAX_CLIENTS * 256;
     Refused "refusal" 84;
     Continue "continue" 12 + 8 + 64 * 6;
-    PlanMessage "plan message" Entry::MAX_LEN + 16 + 64 * 32;
+    PlanMessage "plan message" Entry::MAX_LEN + 16 + 16 * (16 + 64 * 32);
     Roster "roster" MESSAGE_CAP;
     Inbox "inbox" MESSAGE_CAP;
     Proposal "proposal" 8192;

@@ -15,7 +15,7 @@ pub use recover::Stored;
 
 use crate::Now;
 use crate::abort::Abort;
-use crate::message::{EntryBytes, Hello, PlanMessage, Refused, ToClient, ToServer, Waits};
+use crate::message::{EntryBytes, Extends, Hello, PlanMessage, Refused, ToClient, ToServer, Waits};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -531,12 +531,16 @@ impl Phase {
 impl<R: CryptoRng> Core<R> {
     fn plan_message(&self, client: ClientId) -> Result<PlanMessage, Abort> {
         let held = self.heads.get(&client).copied().unwrap_or_else(Head::empty);
-        // A client that claims a head this log never had gets an empty proof and will say Rollback itself.
-        let proof = self
-            .log
-            .consistency(held.size, self.plan.head.size)
-            .unwrap_or_default();
-        let consistency = BoundedVec::new(proof).map_err(|_| Abort::Internal("a proof is too long"))?;
+        // A client that claims a head this log never had gets no proof and will say Rollback itself.
+        let now = self.plan.head.size;
+        let consistency = std::iter::once(held.size)
+            .chain(self.log.heads_beyond(held.size, MOST_HEADS).map(|head| head.size))
+            .filter_map(|from| {
+                let proof = BoundedVec::new(self.log.consistency(from, now)?).ok()?;
+                Some(Extends { from, proof })
+            })
+            .collect();
+        let consistency = BoundedVec::new(consistency).map_err(|_| Abort::Internal("too many proofs"))?;
         Ok(PlanMessage {
             entry: self.plan_entry.clone(),
             consistency,
@@ -798,6 +802,9 @@ fn plan<R: CryptoRng>(
         rng,
     )?)
 }
+
+/// Heads a client may have been shown and kept without being heard of since: a few attempts' worth.
+const MOST_HEADS: usize = 12;
 
 /// The plan a statement is about.
 fn plan_of<S: Statement + AboutPlan>(entry: &[u8]) -> Option<Digest> {

@@ -278,3 +278,48 @@ fn a_last_word_that_comes_in_the_next_attempt_costs_nobody_anything() {
         );
     }
 }
+
+#[test]
+fn a_last_word_still_on_its_way_makes_no_client_cry_rollback() {
+    let mut crossed = 0;
+    for seed in 0..40 {
+        let mut world = World::new(setup(), seed);
+        let log = world.genesis_log();
+        world.start(log, 1).unwrap();
+        for _ in 0..(seed % 60) {
+            world.step();
+        }
+        // The operator ends the attempt; what clients have said since the server last heard them is on its way.
+        world.server.as_mut().unwrap().stop();
+        world.drain_server();
+        if world.outcome.is_some() {
+            continue;
+        }
+        let asked = world.server.as_ref().unwrap().asked_to_reveal();
+        let (log, known) = world.server.take().unwrap().into_parts();
+        let (round, attempt) = if asked { (2, 0) } else { (1, 1) };
+        let mut request = world.request(round, attempt);
+        for (client, head) in &mut request.present {
+            let heard = known
+                .get(client)
+                .copied()
+                .unwrap_or_else(veilsum_attestation::Head::empty);
+            crossed += usize::from(heard != *head);
+            *head = heard;
+        }
+        world.aborted = None;
+        let server = Server::start(world.federation.server_setup(50), log, request, world.now, rng(9));
+        world.server = Some(server.map_err(|(abort, _)| abort).unwrap());
+        world.drain_server();
+        world.run();
+        let cried: Vec<_> = world
+            .client_errors
+            .iter()
+            .filter(|(_, refusal)| refusal.name() == "Rollback")
+            .collect();
+        assert!(cried.is_empty(), "seed {seed}: {cried:?}");
+        assert!(world.evidence.is_empty(), "seed {seed}");
+        world.assert_exact();
+    }
+    assert!(crossed > 10, "only {crossed} heads crossed");
+}

@@ -1,7 +1,7 @@
 //! The log of a federation: entries in order under an RFC 6962 tree.
 
 use crate::merkle;
-use crate::statement::{Entry, Keys, Kind, leaf_hash};
+use crate::statement::{Agree, Entry, Keys, Kind, Plan, leaf_hash};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use veilsum_crypto::{Digest, wire};
@@ -70,6 +70,8 @@ struct Known {
     round_keys: HashSet<[u8; 32]>,
     /// Leaf hashes of the plans.
     plans: HashSet<[u8; 32]>,
+    /// The heads that plans and agreements name, ascending: what clients may have kept.
+    heads: Vec<Head>,
 }
 
 impl Log {
@@ -99,6 +101,14 @@ impl Log {
         match entry.kind {
             Kind::Plan => {
                 self.known.plans.insert(leaf_hash(bytes).0);
+                if let Ok(plan) = wire::decode::<Plan>(&entry.body) {
+                    self.note_head(plan.head);
+                }
+            }
+            Kind::Agree => {
+                if let Ok(agree) = wire::decode::<Agree>(&entry.body) {
+                    self.note_head(agree.head);
+                }
             }
             Kind::Keys => {
                 if let Ok(keys) = wire::decode::<Keys>(&entry.body) {
@@ -107,6 +117,24 @@ impl Log {
             }
             _ => {}
         }
+    }
+
+    fn note_head(&mut self, head: Head) {
+        if self.known.heads.last().is_none_or(|last| last.size < head.size) {
+            self.known.heads.push(head);
+        }
+    }
+
+    /// The last `most` heads beyond `size` that plans and agreements of this log name: what a client that held `size`
+    /// when it was last heard of may hold by now.
+    pub fn heads_beyond(&self, size: u64, most: usize) -> impl Iterator<Item = Head> + '_ {
+        self.known
+            .heads
+            .iter()
+            .rev()
+            .take(most)
+            .take_while(move |head| head.size > size)
+            .copied()
     }
 
     /// Whether a plan of that leaf hash is in the log.

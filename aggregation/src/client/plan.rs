@@ -72,7 +72,7 @@ impl Training {
         // The log comes first: a server put back to an older state must be told so, whatever round it thinks it is in. The
         // plan this client worked on last is no news, though.
         let again = worked_on.is_some_and(|leaf| leaf == signed.leaf());
-        if !again && !plan.head.extends(held, &message.consistency) {
+        if !again && !plan.head.extends(held, message.proof_from(held.size)) {
             return Err(Refusal::Rollback);
         }
         let stale = last.is_some_and(|last| (plan.round, plan.attempt) <= last)
