@@ -4,6 +4,7 @@ mod arrows;
 mod cargo;
 mod demo;
 mod doctor;
+mod fuzz;
 mod libtorch;
 mod machine;
 mod mutants;
@@ -44,6 +45,7 @@ fn dispatch(args: &[String]) -> Result<ExitCode> {
         }
         Some(("mutants", [])) => mutants::run(&root, None),
         Some(("mutants", [wanted])) => mutants::run(&root, Some(wanted)),
+        Some(("fuzz", rest)) => fuzz::run(&root, &fuzz::Options::parse(rest)?),
         Some(("doctor", [])) => Ok(doctor::run(&root)),
         Some(("help" | "--help" | "-h", _)) => {
             println!("{USAGE}");
@@ -75,4 +77,6 @@ usage: cargo xtask COMMAND
   libtorch            obtain libtorch and say where it is
   arrows              check which crate may use which
   mutants [RULE]      take rules of the round out one by one, and see that a test fails
+  fuzz [TARGET] [--seconds N]
+                      run the fuzz targets one after the other, 600 s each if nothing is said
   doctor              what this machine lacks, and the command that brings it";
