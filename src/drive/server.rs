@@ -167,7 +167,25 @@ struct Driver<'a> {
 impl Driver<'_> {
     async fn all(&mut self, log: Log, round: RoundId, attempt: Attempt) -> Result<Log, ServeError> {
         let (log, round, attempt) = self.recover(log, round, attempt)?;
+        if round.0 > self.plan.setup.policy.rounds {
+            self.linger().await?;
+        }
         self.rounds(log, round, attempt).await
+    }
+
+    /// All rounds were over when this server started: the one before it may have died before it told its clients. They
+    /// notice within seconds, come back, and are told by the connection's end.
+    async fn linger(&mut self) -> Result<(), ServeError> {
+        let until = Instant::now() + LINGER;
+        while self.links.len() < self.plan.setup.book.members().len() {
+            match tokio::time::timeout_at(until, self.inbox.recv()).await {
+                Ok(Some(event)) => {
+                    self.take(event)?;
+                }
+                Ok(None) | Err(_) => break,
+            }
+        }
+        Ok(())
     }
 
     /// Ends the attempt that the log leaves open, if it does: a server before this one stopped in the middle.
@@ -865,6 +883,8 @@ pub enum ServeError {
 
 /// Messages waiting for one client, most of them a round's. One that reads none of them is not waited for.
 const OUT_QUEUE: usize = 256;
+/// A client notices a dead server after 5 s and waits at most 4 s between two tries.
+const LINGER: Duration = Duration::from_secs(15);
 const WITNESS_ATTEMPTS: u32 = 3;
 const WITNESS_WAIT: Duration = Duration::from_secs(2);
 const HELLO_WAIT: Duration = Duration::from_secs(10);
