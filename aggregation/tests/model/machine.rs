@@ -377,16 +377,14 @@ fn note(said: &mut Said, message: &ToServer, id: MsgId) {
             let agree: Agree = wire::decode(&entry.body).unwrap();
             said.agrees.insert(agree.digest().unwrap(), id);
         }
-        ToServer::Reveal(bytes) => {
-            if said.reveals.insert(leaf_hash(bytes)) {
-                let entry: Entry = wire::decode(bytes).unwrap();
-                let reveal: Reveal = wire::decode(&entry.body).unwrap();
-                said.opened.push((
-                    reveal.agreement,
-                    reveal.self_shares.iter().map(|share| share.owner.0).collect(),
-                    reveal.mask_shares.iter().map(|share| share.owner.0).collect(),
-                ));
-            }
+        ToServer::Reveal(bytes) if said.reveals.insert(leaf_hash(bytes)) => {
+            let entry: Entry = wire::decode(bytes).unwrap();
+            let reveal: Reveal = wire::decode(&entry.body).unwrap();
+            said.opened.push((
+                reveal.agreement,
+                reveal.self_shares.iter().map(|share| share.owner.0).collect(),
+                reveal.mask_shares.iter().map(|share| share.owner.0).collect(),
+            ));
         }
         _ => {}
     }
