@@ -50,8 +50,6 @@ struct Table {
     offline: BTreeSet<usize>,
     /// Clients that lied: what they make of an honest server says nothing.
     liars: BTreeSet<usize>,
-    /// Clients with something on its way, up or down, when this round was planned.
-    crossed: BTreeSet<usize>,
     log: Vec<Vec<u8>>,
     now: Now,
     round: u64,
@@ -82,7 +80,6 @@ impl Table {
             up: BTreeMap::new(),
             offline: BTreeSet::new(),
             liars: BTreeSet::new(),
-            crossed: BTreeSet::new(),
             log: Vec::new(),
             now: Now(0),
             round: 1,
@@ -247,10 +244,7 @@ impl Table {
             self.up.entry((who, bulk)).or_default().push_back(message);
         }
         for evidence in std::mem::take(&mut self.lives[who].accused) {
-            // A client whose last word was on its way when the next plan was made gets a proof for the head it held before.
-            let crossed = &*evidence.reason == b"Rollback" && self.crossed.contains(&who);
-            let tolerated = crossed || self.liars.contains(&who);
-            check_accusation(self.known, tolerated, evidence);
+            check_accusation(self.known, self.liars.contains(&who), evidence);
         }
     }
 
@@ -283,14 +277,6 @@ impl Table {
     fn next_round(&mut self) {
         self.round += 1;
         crate::trace(|| format!("round {}", self.round));
-        let busy = |who: &usize| {
-            let up = self
-                .up
-                .iter()
-                .any(|(key, queue)| key.0 == *who && !queue.is_empty());
-            up || !self.down[*who].is_empty()
-        };
-        self.crossed = (0..self.lives.len()).filter(busy).collect();
         let Some(server) = self.server.take() else { return };
         let (log, mut heads) = server.into_parts();
         heads.retain(|client, _| !self.offline.contains(&(client.0 as usize)));
