@@ -70,8 +70,11 @@ struct Known {
     round_keys: HashSet<[u8; 32]>,
     /// Leaf hashes of the plans.
     plans: HashSet<[u8; 32]>,
-    /// The heads that plans and agreements name, ascending: what clients may have kept.
+    /// The heads that plans and agreements name, and the one after each attempt's last vector, ascending: what clients may
+    /// have kept.
     heads: Vec<Head>,
+    /// Kind of the last entry.
+    last: Option<Kind>,
 }
 
 impl Log {
@@ -88,16 +91,25 @@ impl Log {
     /// Appends an entry and returns its index.
     pub fn append(&mut self, entry: Vec<u8>) -> u64 {
         let index = self.entries.len() as u64;
-        self.tree.append(&entry);
         self.note(&entry);
+        self.tree.append(&entry);
         self.entries.push(entry);
         index
     }
 
+    /// Takes note of an entry that is about to be appended.
     fn note(&mut self, bytes: &[u8]) {
         let Ok(entry) = wire::decode::<Entry>(bytes) else {
             return;
         };
+        // A proposal shows the log as it is when the last vector is in; its head stands in the log only once somebody's
+        // agreement does.
+        let uploads_end =
+            matches!(self.known.last, Some(Kind::Masked | Kind::Late)) && entry.kind != Kind::Masked;
+        if uploads_end {
+            self.note_head(self.head());
+        }
+        self.known.last = Some(entry.kind);
         match entry.kind {
             Kind::Plan => {
                 self.known.plans.insert(leaf_hash(bytes).0);
@@ -125,7 +137,7 @@ impl Log {
         }
     }
 
-    /// The last `most` heads beyond `size` that plans and agreements of this log name: what a client that held `size`
+    /// The last `most` heads beyond `size` that plans and agreements of this log name, or proposals named: what a client that held `size`
     /// when it was last heard of may hold by now.
     pub fn heads_beyond(&self, size: u64, most: usize) -> impl Iterator<Item = Head> + '_ {
         self.known
