@@ -20,7 +20,8 @@ use chacha20::ChaCha20Rng;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use veilsum_attestation::disclosure::{self, CrowdRule, Membership, Verdict};
+use veilsum_attestation::disclosure::{self, Membership, Verdict};
+use veilsum_attestation::release::planning_rule;
 use veilsum_attestation::statement::{
     ClientSet, Member, Party, Policy, PolicyError, Signed, UpdateRule, federation_digest, members_digest,
 };
@@ -378,11 +379,7 @@ fn check_clusters(request: &KitRequest, policy: &Policy) -> Result<(), KitError>
         Ok(matrix) => matrix,
         Err(error) => return wrong(format!("the clusters: {error}")),
     };
-    let margin = policy.colluders.saturating_add(policy.dropouts);
-    let rule = CrowdRule {
-        crowd: policy.crowd.saturating_add(margin),
-        crowd_orgs: policy.crowd_orgs,
-    };
+    let rule = planning_rule(policy);
     match disclosure::check(&matrix, &orgs, &rule) {
         Verdict::Safe(_) => Ok(()),
         Verdict::Exposed(exposure) => wrong(format!(

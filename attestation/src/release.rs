@@ -14,15 +14,20 @@ use veilsum_crypto::{ClientId, ClusterId};
 pub fn check_plan(plan: &Plan, book: &KeyBook, policy: &Policy) -> Result<(), PlanLeak> {
     let everyone = plan.invited();
     let view = View::new(plan, &everyone, book)?;
-    let margin = policy.colluders.saturating_add(policy.dropouts);
-    let rule = CrowdRule {
-        crowd: policy.crowd.saturating_add(margin),
-        crowd_orgs: policy.crowd_orgs,
-    };
-    match disclosure::check(&view.matrix, &view.orgs, &rule) {
+    match disclosure::check(&view.matrix, &view.orgs, &planning_rule(policy)) {
         Verdict::Safe(_) => Ok(()),
         Verdict::Exposed(exposure) => Err(PlanLeak::Exposed(view.clients(&exposure.clients))),
         Verdict::Undecided(_) => Err(PlanLeak::Undecided),
+    }
+}
+
+/// What a plan must keep to: the crowd, with the policy's colluders and dropouts taken away.
+#[must_use]
+pub fn planning_rule(policy: &Policy) -> CrowdRule {
+    let margin = policy.colluders.saturating_add(policy.dropouts);
+    CrowdRule {
+        crowd: policy.crowd.saturating_add(margin),
+        crowd_orgs: policy.crowd_orgs,
     }
 }
 

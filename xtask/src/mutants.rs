@@ -1,9 +1,9 @@
 //! Does a test notice when a rule is taken out? `xtask/mutants.json` lists rules of the round, each with the code that
 //! holds it, the code without it, and the tests that must fail then. Work is done in a copy of the clone.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::{fs, io};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
@@ -145,13 +145,9 @@ fn copy_clone(root: &Path, copy: &Path) -> Result<()> {
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder)?;
         }
-        write(&to, &bytes).with_context(|| format!("cannot write {}", to.display()))?;
+        fs::write(&to, &bytes).with_context(|| format!("cannot write {}", to.display()))?;
     }
     Ok(())
-}
-
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    fs::write(path, bytes)
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ struct Held {
 }
 
 /// A share at rest inside the sealed record, wiped when dropped.
-#[derive(Clone, Zeroize, ZeroizeOnDrop, Serialize, Deserialize)]
+#[derive(Zeroize, ZeroizeOnDrop, Serialize, Deserialize)]
 struct Scalar32([u8; 32]);
 
 impl Wire for Record {
