@@ -1,6 +1,6 @@
 //! Waits for: `keys`. Sends: the roster. May drop here: anybody, while t are left.
 
-use super::share::Share;
+use super::share::{Round, Share};
 use super::{Core, PhaseName, answered};
 use crate::Now;
 use crate::abort::Abort;
@@ -8,7 +8,7 @@ use crate::message::{EntryBytes, Roster, ToClient};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet};
-use veilsum_attestation::statement::{Keys, Signed, roster_digest};
+use veilsum_attestation::statement::{Keys, Signed};
 use veilsum_crypto::{BoundedVec, ClientId};
 
 /// Keys so far.
@@ -87,26 +87,7 @@ impl Advertise {
             core.send(client, ToClient::Roster(message.clone()));
         }
         core.deadline = now.plus(core.setup.deadlines.share);
-        let leaves: Vec<_> = self.keys.values().map(Signed::leaf).collect();
-        let roster_digest = roster_digest(&leaves);
-        let context = core
-            .plan
-            .context(
-                core.setup.policy.suite,
-                *core.setup.book.federation(),
-                core.plan_leaf,
-            )
-            .with_roster(roster_digest);
-        let roster = self
-            .keys
-            .into_iter()
-            .map(|(client, signed)| (client, signed.body().clone()))
-            .collect();
-        let round = super::share::Round {
-            roster,
-            roster_digest,
-            context,
-        };
+        let round = Round::new(core, &self.keys);
         Ok(Share::new(round, message))
     }
 }

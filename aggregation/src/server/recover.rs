@@ -13,7 +13,6 @@ use std::sync::Arc;
 use veilsum_attestation::Log;
 use veilsum_attestation::statement::{
     Agree, Complaint, Entry, Keys, Kind, Masked, Party, Plan, Reveal, Shares, Signed, Statement, leaf_hash,
-    roster_digest,
 };
 use veilsum_crypto::chunk::Chunking;
 use veilsum_crypto::residue::unpack;
@@ -161,15 +160,6 @@ impl OpenAttempt {
     fn unmask<R: CryptoRng>(&self, core: &mut Core<R>, stored: &dyn Stored) -> Option<Unmask> {
         let agree = read::<_, Agree>(core, self.agrees.first()?)?.1.body().clone();
         let keys: BTreeMap<ClientId, Signed<Keys>> = read_all(core, &self.keys)?;
-        let roster_digest = roster_digest(keys.values().map(Signed::leaf).collect::<Vec<_>>().iter());
-        let context = core
-            .plan
-            .context(
-                core.setup.policy.suite,
-                *core.setup.book.federation(),
-                core.plan_leaf,
-            )
-            .with_roster(roster_digest);
         let dealers: BTreeMap<ClientId, Signed<Shares>> = read_all(core, &self.shares)?;
         let masked: BTreeMap<ClientId, Signed<Masked>> = read_all(core, &self.masked)?;
         let mut complaints: BTreeMap<ClientId, BTreeSet<ClientId>> = BTreeMap::new();
@@ -181,14 +171,7 @@ impl OpenAttempt {
                 .insert(receiver);
         }
         let next = Unmasking {
-            round: Round {
-                roster: keys
-                    .into_iter()
-                    .map(|(client, signed)| (client, signed.body().clone()))
-                    .collect(),
-                roster_digest,
-                context,
-            },
+            round: Round::new(core, &keys),
             dealers: dealers
                 .into_iter()
                 .map(|(client, signed)| (client, signed.body().clone()))

@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet};
 use veilsum_attestation::dealing::BoxTree;
-use veilsum_attestation::statement::{Keys, Shares};
+use veilsum_attestation::statement::{Keys, Shares, Signed, roster_digest};
 use veilsum_crypto::{BoundedVec, BoxPublic, ClientId, Digest, RoundContext};
 
 /// What the roster fixed.
@@ -35,6 +35,28 @@ struct Dealt {
 }
 
 impl Round {
+    /// What these keys fix.
+    pub(super) fn new<R>(core: &Core<R>, keys: &BTreeMap<ClientId, Signed<Keys>>) -> Self {
+        let leaves: Vec<Digest> = keys.values().map(Signed::leaf).collect();
+        let roster_digest = roster_digest(&leaves);
+        let context = core
+            .plan
+            .context(
+                core.setup.policy.suite,
+                *core.setup.book.federation(),
+                core.plan_leaf,
+            )
+            .with_roster(roster_digest);
+        Self {
+            roster: keys
+                .iter()
+                .map(|(client, signed)| (*client, signed.body().clone()))
+                .collect(),
+            roster_digest,
+            context,
+        }
+    }
+
     /// Everybody's box keys.
     pub(super) fn box_keys(&self) -> BTreeMap<ClientId, BoxPublic> {
         self.roster
