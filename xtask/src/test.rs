@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::step::Steps;
 use crate::{arrows, cargo, libtorch};
@@ -42,7 +42,7 @@ impl Options {
 /// # Errors
 /// When not even the first step can be started.
 pub(crate) fn run(root: &Path, options: Options) -> Result<ExitCode> {
-    let planned = if options.full { 10 } else { 5 };
+    let planned = if options.full { 11 } else { 6 };
     let mut steps = Steps::new(cargo::target_folder(root)?.join("xtask"), planned)?;
     steps.command("format", cargo::command(root, &["fmt", "--all", "--check"]));
     steps.check("arrows", || arrows::check(root).map(|found| (found, ())));
@@ -63,9 +63,9 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<ExitCode> {
 /// The steps that need libtorch. One that cannot be obtained is a failure, not an excuse.
 fn torch(steps: &mut Steps, root: &Path, options: Options) {
     let lints = options.full.then_some("lints with torch");
-    let tests = "tests with torch";
+    let tests = ["tests with torch", "doc tests with torch"];
     if options.no_torch {
-        for name in ["libtorch"].into_iter().chain(lints).chain([tests]) {
+        for name in ["libtorch"].into_iter().chain(lints).chain(tests) {
             steps.leave(name, "--no-torch was given");
         }
         return;
@@ -75,12 +75,12 @@ fn torch(steps: &mut Steps, root: &Path, options: Options) {
         Ok((format!("{} ({})", found.path.display(), found.origin), found))
     });
     let Some(found) = found else {
-        for name in lints.into_iter().chain([tests]) {
+        for name in lints.into_iter().chain(tests) {
             steps.fail(name, "libtorch could not be obtained, see above");
         }
         return;
     };
-    let with_torch = |args| {
+    let with_torch = |args: &[&str]| {
         let mut command = cargo::command(root, args);
         command.env("LIBTORCH", &found.path);
         command
@@ -88,7 +88,35 @@ fn torch(steps: &mut Steps, root: &Path, options: Options) {
     if let Some(name) = lints {
         steps.command(name, with_torch(TORCH_LINTS));
     }
-    steps.tests(tests, with_torch(TORCH_TESTS));
+    let mut command = with_torch(TORCH_TESTS);
+    match integration_tests(&root.join("learner/tests")) {
+        Ok(names) => {
+            for name in names {
+                command.args(["--test", &name]);
+            }
+            steps.tests(tests[0], command);
+        }
+        Err(error) => steps.fail(tests[0], &format!("{error:#}")),
+    }
+    steps.tests(tests[1], with_torch(TORCH_DOC_TESTS));
+}
+
+/// The names of the integration tests in a `tests` folder, sorted.
+fn integration_tests(folder: &Path) -> Result<Vec<String>> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let path = entry
+            .with_context(|| format!("cannot list {}", folder.display()))?
+            .path();
+        if path.extension().is_some_and(|extension| extension == "rs")
+            && let Some(stem) = path.file_stem().and_then(std::ffi::OsStr::to_str)
+        {
+            names.push(stem.to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// Licences, bans and sources always; advisories where a copy of their database is at hand.
@@ -126,6 +154,9 @@ fn advisories_at_hand() -> bool {
 const TESTS: &[&str] = &["test", "--workspace", "--locked", "--no-fail-fast"];
 
 /// In one command, so that both crates are built with the same features of everything below them.
+///
+/// Of the root's integration tests only `processes` starts programs that train a network; the others have run already, and
+/// libtorch changes nothing in them. Those of the learner are added by name.
 const TORCH_TESTS: &[&str] = &[
     "test",
     "--package",
@@ -136,6 +167,22 @@ const TORCH_TESTS: &[&str] = &[
     "torch",
     "--locked",
     "--no-fail-fast",
+    "--lib",
+    "--bins",
+    "--test",
+    "processes",
+];
+
+const TORCH_DOC_TESTS: &[&str] = &[
+    "test",
+    "--package",
+    "veilsum",
+    "--package",
+    "veilsum-learner",
+    "--features",
+    "torch",
+    "--locked",
+    "--doc",
 ];
 
 const LINTS: &[&str] = &[
@@ -166,6 +213,15 @@ const TORCH_LINTS: &[&str] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_integration_test_of_the_learner_runs_with_torch() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../learner/tests");
+        let names = integration_tests(&folder).unwrap();
+        assert!(names.contains(&"federated".to_owned()), "{names:?}");
+        let error = integration_tests(&folder.join("nowhere")).unwrap_err();
+        assert!(error.to_string().contains("nowhere"), "{error}");
+    }
 
     #[test]
     fn arguments_are_known_or_named() {
