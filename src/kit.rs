@@ -23,7 +23,8 @@ use std::time::{Duration, SystemTime};
 use veilsum_attestation::disclosure::{self, Membership, Verdict};
 use veilsum_attestation::release::planning_rule;
 use veilsum_attestation::statement::{
-    ClientSet, Member, Party, Policy, PolicyError, Signed, UpdateRule, federation_digest, members_digest,
+    ClientSet, ClusteringRule, Member, Party, Policy, PolicyError, Signed, UpdateRule, federation_digest,
+    members_digest,
 };
 use veilsum_crypto::{
     BoundedVec, ClientId, Digest, Identity, IdentityError, Modulus, OrgId, ResidueError, SuiteId, WireError,
@@ -46,6 +47,8 @@ pub struct KitRequest {
     pub clients: u32,
     /// Members of each cluster; `None` for two that overlap in a quarter of the clients.
     pub clusters: Option<ClusterList>,
+    /// How clients are clustered by their data, instead of `clusters`.
+    pub clustering: Option<ClusteringRule>,
     /// Rounds.
     pub rounds: u64,
     /// The server's UDP address.
@@ -96,6 +99,7 @@ impl KitRequest {
             orgs: 4,
             clients: 8,
             clusters: None,
+            clustering: None,
             rounds: 6,
             addr,
             server_names: vec!["localhost".into(), "127.0.0.1".into()],
@@ -277,7 +281,9 @@ pub fn create(request: &KitRequest, now: SystemTime, rng: &mut ChaCha20Rng) -> R
         &initial,
     )?;
     policy.check()?;
-    check_clusters(request, &policy)?;
+    if policy.clustering.is_none() {
+        check_clusters(request, &policy)?;
+    }
     let signed = Signed::make(policy.clone(), Party::Authority, &authority, &federation, rng)?;
     entries.push(signed.bytes()?);
 
@@ -361,6 +367,7 @@ fn policy(
         },
         initial: veilsum_attestation::model_digest(initial.values()),
         rounds: request.rounds,
+        clustering: request.clustering,
     })
 }
 

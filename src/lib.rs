@@ -9,6 +9,7 @@ pub mod bundle;
 pub mod cli;
 pub mod compliance;
 pub mod config;
+pub mod describe;
 pub mod drive;
 pub mod events;
 pub mod exit;

@@ -13,6 +13,15 @@ pub fn frame_size(kind: LearnerKind) -> (usize, usize) {
     }
 }
 
+/// Channels of the features by which clients are clustered.
+#[must_use]
+pub fn feature_channels(kind: LearnerKind) -> u32 {
+    match kind {
+        LearnerKind::Depth => 48,
+        LearnerKind::Linear => 12,
+    }
+}
+
 /// The weights every cluster starts from.
 ///
 /// # Errors

@@ -6,6 +6,7 @@
 
 mod advertise;
 mod agree;
+mod describe;
 mod journal;
 mod mask;
 mod plan;
@@ -17,7 +18,10 @@ pub use journal::JournalError;
 use shown::Shown;
 
 use crate::Now;
-use crate::message::{EntryBytes, Hello, Received, Refused, Standing, ToClient, ToServer, Waits, printable};
+use crate::message::{
+    Described, EntryBytes, Hello, Received, Refused, Standing, ToClient, ToServer, Waits, printable,
+};
+use crate::privacy::zcdp;
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::{BTreeSet, VecDeque};
@@ -62,6 +66,9 @@ pub struct Floors {
     pub max_range_micros: u32,
     /// Most rounds it takes part in.
     pub max_rounds: u64,
+    /// Most its descriptors may cost altogether, as epsilon at a delta of 10^-6, in millionths; descriptors without noise
+    /// cost more than any number.
+    pub max_epsilon_micros: u64,
 }
 
 impl Default for Floors {
@@ -75,6 +82,7 @@ impl Default for Floors {
             crowd_orgs: 1,
             max_range_micros: u32::MAX,
             max_rounds: u64::MAX,
+            max_epsilon_micros: u64::MAX,
         }
     }
 }
@@ -110,6 +118,11 @@ impl Floors {
         for (what, got, most) in [
             ("the range of an entry", range, u64::from(self.max_range_micros)),
             ("the number of rounds", policy.rounds, self.max_rounds),
+            (
+                "epsilon of all descriptors, in millionths,",
+                epsilon_micros(policy),
+                self.max_epsilon_micros,
+            ),
         ] {
             if got > most {
                 return Err(Refusal::BelowFloor {
@@ -123,6 +136,28 @@ impl Floors {
         Ok(())
     }
 }
+
+/// What all descriptors of a client cost under a policy, as epsilon at 10^-6, in millionths.
+fn epsilon_micros(policy: &Policy) -> u64 {
+    let Some(rule) = policy.clustering else {
+        return 0;
+    };
+    let count = rule.number(RoundId(policy.rounds));
+    let cost = rule.noise.and_then(|noise| {
+        #[expect(clippy::cast_precision_loss, reason = "clusterings far below 2^52")]
+        let rho = zcdp::rho(f64::from(noise.multiplier_micros) / 1e6).ok()? * count as f64;
+        zcdp::epsilon(rho, DELTA).ok()
+    });
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an epsilon is not negative, and the cast saturates"
+    )]
+    cost.map_or(u64::MAX, |epsilon| (epsilon * 1e6).ceil() as u64)
+}
+
+/// The delta at which the costs of descriptors are told.
+const DELTA: f64 = 1e-6;
 
 /// What the driver must do.
 #[derive(Debug)]
@@ -159,6 +194,19 @@ pub enum ClientOutput {
         attempt: Attempt,
         /// For each vector, ascending: the number of its first chunk to send.
         from: Vec<(ClusterId, u32)>,
+    },
+    /// Make the descriptor for this clustering and hand it in with [`Client::described`]; or, if one was kept for it, send
+    /// that one again.
+    Describe {
+        /// Number of the clustering, from 1.
+        clustering: u64,
+    },
+    /// Keep this answer on disk before going on: the same one is sent whenever it is asked for again.
+    KeepDescriptor {
+        /// Number of the clustering.
+        clustering: u64,
+        /// The answer.
+        described: Described,
     },
     /// The server was caught: keep what it showed, for others to judge.
     Evidence(Box<Evidence>),
@@ -475,6 +523,12 @@ impl<R: CryptoRng> Client<R> {
                     phase
                 }
             }),
+            (ToClient::Describe(ask), phase) => describe::check(member, ask).map(|()| {
+                self.outputs.push_back(ClientOutput::Describe {
+                    clustering: ask.clustering,
+                });
+                phase
+            }),
             (ToClient::Continue(message), Phase::Uploaded(phase)) => {
                 if Some((message.round, message.attempt)) == self.last {
                     self.go_on(&phase, &message.received);
@@ -668,6 +722,7 @@ fn name(message: &ToClient) -> &'static str {
         ToClient::Aborted(_) => "aborted",
         ToClient::Refused(_) => "refused",
         ToClient::Continue(_) => "continue",
+        ToClient::Describe(_) => "describe",
     }
 }
 

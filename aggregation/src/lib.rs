@@ -19,12 +19,16 @@
 //!              <───────────── Published ─────────────   sums, models
 //! ```
 //!
+//! Between rounds, where the policy clusters clients by their data, [`gathering`] collects what they say about it and
+//! [`cluster`] makes the plan.
+//!
 //! Reading order: [`message`] says what travels, [`update`] turns a delta into integers, [`mask`] hides them, then
 //! [`client`] and [`server`], one file per phase.
 
 pub mod abort;
 pub mod client;
 pub mod cluster;
+pub mod gathering;
 pub mod mask;
 pub mod message;
 pub mod privacy;
@@ -34,6 +38,7 @@ pub mod update;
 
 pub use abort::{Abort, Fault};
 pub use client::{Client, ClientOutput, ClientUpdate, Floors};
+pub use gathering::Gathering;
 pub use message::{Channel, MessageError, ToClient, ToServer};
 pub use refusal::Refusal;
 pub use server::{Deadlines, Outcome, RoundRequest, Server, ServerOutput, ServerSetup, Stored};

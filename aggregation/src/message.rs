@@ -43,6 +43,8 @@ pub enum ToServer {
     Reveal(EntryBytes),
     /// The client leaves the round, with the name of its reason.
     Refuse(Refused),
+    /// `descriptor` entry and the descriptor, between rounds.
+    Described(Described),
 }
 
 /// What the server sends.
@@ -66,6 +68,8 @@ pub enum ToClient {
     Refused(Refused),
     /// The client came back in the middle of its upload: what the server has of it.
     Continue(Continue),
+    /// Between rounds: the server asks what the client's data looks like.
+    Describe(Describe),
 }
 
 /// See [`ToServer::Hello`].
@@ -121,6 +125,27 @@ pub struct Received {
     pub cluster: ClusterId,
     /// Chunks of it, without a gap.
     pub chunks: u32,
+}
+
+/// See [`ToClient::Describe`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Describe {
+    /// Number of the clustering, from 1.
+    pub clustering: u64,
+}
+
+/// See [`ToServer::Described`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Described {
+    /// `descriptor` entry.
+    pub entry: EntryBytes,
+    /// The descriptor's bytes, whose digest the entry names.
+    pub descriptor: BoundedVec<u8, { Described::MAX_DESCRIPTOR }>,
+}
+
+impl Described {
+    /// Most bytes of a descriptor: means and variances of 65,536 channels, and a head.
+    pub const MAX_DESCRIPTOR: usize = 8 * 65_536 + 64;
 }
 
 /// See [`ToServer::Shares`].
@@ -321,6 +346,8 @@ wire_kinds! {
     Inbox "inbox" MESSAGE_CAP;
     Proposal "proposal" 8192;
     Agreement "agreement" MESSAGE_CAP;
+    Describe "describe" 8;
+    Described "described" Entry::MAX_LEN + 8 + 8 + Described::MAX_DESCRIPTOR;
     EntryMessage "entry message" Entry::MAX_LEN + 8;
 }
 
@@ -352,6 +379,7 @@ impl ToServer {
             Self::Refuse(body) => (8, Channel::Control, wire::encode(body)?),
             // On the bulk channel: it must come before the `masked` that follows it.
             Self::Complaint(entry) => (9, Channel::Bulk, encode_entry(entry)?),
+            Self::Described(body) => (10, Channel::Control, wire::encode(body)?),
         })
     }
 
@@ -396,6 +424,7 @@ impl ToServer {
             7 => Self::Reveal(decode_entry(body)?),
             8 => Self::Refuse(wire::decode(body)?),
             9 => Self::Complaint(decode_entry(body)?),
+            10 => Self::Described(wire::decode(body)?),
             kind => return Err(MessageError::UnknownKind(kind)),
         })
     }
@@ -417,6 +446,7 @@ impl ToClient {
             Self::Aborted(entry) => (39, encode_entry(entry)?),
             Self::Refused(body) => (40, wire::encode(body)?),
             Self::Continue(body) => (41, wire::encode(body)?),
+            Self::Describe(body) => (42, wire::encode(body)?),
         };
         Ok((kind, Channel::Control, body))
     }
@@ -436,6 +466,7 @@ impl ToClient {
             39 => Self::Aborted(decode_entry(body)?),
             40 => Self::Refused(wire::decode(body)?),
             41 => Self::Continue(wire::decode(body)?),
+            42 => Self::Describe(wire::decode(body)?),
             kind => return Err(MessageError::UnknownKind(kind)),
         })
     }
@@ -511,6 +542,10 @@ mod tests {
             ToServer::Agree(entry(b"a")),
             ToServer::Reveal(entry(b"r")),
             ToServer::Refuse(Refused::named(RoundId(7), Attempt(1), "PlanLeaks")),
+            ToServer::Described(Described {
+                entry: entry(b"d"),
+                descriptor: BoundedVec::new(vec![1; 100]).unwrap(),
+            }),
         ] {
             let (kind, _, body) = message.encode().unwrap();
             assert_eq!(ToServer::decode(kind, &body).unwrap(), message);
@@ -524,6 +559,7 @@ mod tests {
                 entry: entry(b"p"),
                 consistency: BoundedVec::default(),
             }),
+            ToClient::Describe(Describe { clustering: 3 }),
             ToClient::Roster(Roster {
                 keys: BoundedVec::new(vec![entry(b"k")]).unwrap(),
             }),

@@ -131,6 +131,16 @@ pub enum Refusal {
     /// A vector, chunk or statement of the mask phase that does not fit.
     #[error("the masked upload does not fit: {0}")]
     BadMasked(&'static str),
+    /// A descriptor that does not fit the policy or its statement.
+    #[error(
+        "the descriptor does not fit: {0}; the client that sent it is at fault and is in no cluster until the next clustering"
+    )]
+    BadDescriptor(&'static str),
+    /// A clustering the policy does not have.
+    #[error(
+        "the server asks for a descriptor for clustering {0}, and the policy has none of that number; nothing is sent. The server is at fault"
+    )]
+    NoClustering(u64),
     /// After the deadline.
     #[error("too late: the phase is over; the vector is not counted and must not be sent again")]
     Late,
@@ -190,6 +200,8 @@ impl Refusal {
             Self::Wire(_) => "MessageTooLarge",
             Self::Conflict(_) => "Conflict",
             Self::BadMasked(_) => "BadMasked",
+            Self::BadDescriptor(_) => "BadDescriptor",
+            Self::NoClustering(_) => "NoClustering",
             Self::Late => "Late",
             Self::NotInvited(_) => "NotInvited",
             Self::Ended(_) => "Ended",

@@ -565,7 +565,9 @@ impl<R: CryptoRng> Core<R> {
             | ToServer::Agree(entry)
             | ToServer::Reveal(entry) => entry,
             ToServer::Shares(dealing) => &dealing.entry,
-            ToServer::Hello(_) | ToServer::Chunk(_) | ToServer::Refuse(_) => return false,
+            ToServer::Hello(_) | ToServer::Chunk(_) | ToServer::Refuse(_) | ToServer::Described(_) => {
+                return false;
+            }
         };
         let own = || wire::decode::<Entry>(entry).is_ok_and(|entry| entry.signer == Party::Client(from));
         self.said.contains(&leaf_hash(entry)) && own()
@@ -661,6 +663,8 @@ impl<R: CryptoRng> Core<R> {
             ToServer::Complaint(entry) => !self.is_earlier(plan_of::<Complaint>(entry)),
             ToServer::Agree(entry) => !self.is_earlier(plan_of::<Agree>(entry)),
             ToServer::Hello(_) | ToServer::Reveal(_) => true,
+            // A clustering is over when a round begins.
+            ToServer::Described(_) => false,
         };
         !belongs || of_phase(message).is_some_and(|of| of > phase)
     }
@@ -832,7 +836,7 @@ about_plan!(Keys, Shares, Complaint, Masked, Agree);
 /// The phase in which a message is sent.
 fn of_phase(message: &ToServer) -> Option<PhaseName> {
     match message {
-        ToServer::Hello(_) | ToServer::Refuse(_) => None,
+        ToServer::Hello(_) | ToServer::Refuse(_) | ToServer::Described(_) => None,
         ToServer::Keys(_) => Some(PhaseName::Advertise),
         ToServer::Shares(_) => Some(PhaseName::Share),
         ToServer::Complaint(_) | ToServer::Masked(_) | ToServer::Chunk(_) => Some(PhaseName::Mask),
@@ -852,5 +856,6 @@ fn kind(message: &ToServer) -> &'static str {
         ToServer::Agree(_) => "agree",
         ToServer::Reveal(_) => "reveal",
         ToServer::Refuse(_) => "refuse",
+        ToServer::Described(_) => "described",
     }
 }

@@ -772,6 +772,7 @@ fn a_client_starts_under_no_policy_beyond_its_limits() {
         crowd_orgs: 1,
         max_range_micros: u32::try_from(range).unwrap(),
         max_rounds: 1000,
+        max_epsilon_micros: u64::MAX,
     };
     assert!(
         Client::new(member, Head::empty(), rng(1)).is_ok(),

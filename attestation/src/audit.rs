@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `log` | do the entries hash to the head the server signed, and name only heads of this log? |
 //! | `enrolment` | did the authority enrol everybody and sign a safe policy? |
+//! | `clustering` | do descriptors come as the policy says, and does a clustering hold until the next? |
 //! | `plan` | do plans follow the policy, come in turn, and start from the last models? |
 //! | `disclosure` | does the plan expose nobody, and is the release what the rule gives? |
 //! | `roster` | one signed statement per client and kind, about this plan and roster, with fresh keys? |
@@ -23,6 +24,7 @@
 //! Memory: the entries, and O(d) per cluster. Vectors are read once, chunk by chunk.
 
 mod agreement;
+mod clustering;
 pub mod command;
 mod complaint;
 mod disclosure;
@@ -143,6 +145,7 @@ impl Auditor {
         let mut transcript = Transcript::default();
         log.records.into_iter().for_each(|record| transcript.take(record));
         enrolment::strays(&transcript, &mut report);
+        clustering::check(&transcript, &charter, &mut report);
         let scenes: Vec<Scene<'_>> = transcript
             .attempts
             .iter()

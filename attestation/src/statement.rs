@@ -6,7 +6,9 @@
 
 mod aborted;
 mod agree;
+mod clustering;
 mod complaint;
+mod descriptor;
 mod enrol;
 mod keys;
 mod masked;
@@ -19,7 +21,9 @@ mod sums;
 
 pub use aborted::{Aborted, Late, Phase};
 pub use agree::Agree;
+pub use clustering::{ClusteringRule, NoiseRule, ThresholdRule};
 pub use complaint::{Complaint, FalseComplaint};
+pub use descriptor::{Descriptor, descriptor_digest};
 pub use enrol::Member;
 pub use keys::{Commitment, Keys, roster_digest};
 pub use masked::{Masked, VectorRoot};
@@ -64,6 +68,7 @@ pub enum Kind {
     Late,
     Aborted,
     Complaint,
+    Descriptor,
 }
 
 impl Kind {
@@ -83,6 +88,7 @@ impl Kind {
             Self::Late => "late",
             Self::Aborted => "aborted",
             Self::Complaint => "complaint",
+            Self::Descriptor => "descriptor",
         }
     }
 
@@ -101,6 +107,7 @@ impl Kind {
             Self::Late => Label::new("statement/late"),
             Self::Aborted => Label::new("statement/aborted"),
             Self::Complaint => Label::new("statement/complaint"),
+            Self::Descriptor => Label::new("statement/descriptor"),
         }
     }
 }

@@ -10,6 +10,8 @@
     reason = "test code: a panic is the failure report"
 )]
 
+#[path = "audit/clustering.rs"]
+mod clustering;
 #[path = "audit/hand.rs"]
 mod hand;
 #[path = "audit/opening.rs"]

@@ -93,6 +93,7 @@ impl Federation {
             },
             initial: model_digest(&[0.0; ENTRIES]),
             rounds: 1,
+            clustering: None,
         };
         let signed = Signed::make(
             policy.clone(),

@@ -45,6 +45,7 @@ pub(crate) fn forge(
         Kind::Late => sign::<Late>(federation, &body, entry.signer),
         Kind::Aborted => sign::<Aborted>(federation, &body, entry.signer),
         Kind::Complaint => sign::<Complaint>(federation, &body, entry.signer),
+        Kind::Descriptor => sign::<Descriptor>(federation, &body, entry.signer),
     };
     forged.unwrap_or_else(|| bytes.clone())
 }

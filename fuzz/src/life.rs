@@ -123,6 +123,7 @@ impl Life {
                 }
                 ClientOutput::Done { .. } => self.done += 1,
                 ClientOutput::Evidence(evidence) => self.accused.push(*evidence),
+                ClientOutput::Describe { .. } | ClientOutput::KeepDescriptor { .. } => {}
                 ClientOutput::Ended { .. } | ClientOutput::Progress { .. } => {}
             }
         }
@@ -172,7 +173,7 @@ impl Life {
                 assert_eq!(known, &entry.to_vec(), "two reveals in {}", place.0);
                 (place, "reveal", 0)
             }
-            ToServer::Hello(_) | ToServer::Complaint(_) | ToServer::Refuse(_) => return,
+            ToServer::Hello(_) | ToServer::Complaint(_) | ToServer::Refuse(_) | ToServer::Described(_) => return,
         };
         let (_, _, bytes) = message.encode().expect("within its bound");
         let known = self

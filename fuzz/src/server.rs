@@ -213,6 +213,7 @@ impl Table {
                 ..dealing
             }),
             ToServer::Complaint(entry) => ToServer::Complaint(sign(&entry)),
+            ToServer::Described(described) => ToServer::Described(described),
             ToServer::Masked(entry) => ToServer::Masked(sign(&entry)),
             ToServer::Agree(entry) => ToServer::Agree(sign(&entry)),
             ToServer::Reveal(entry) => ToServer::Reveal(sign(&entry)),

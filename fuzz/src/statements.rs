@@ -86,6 +86,7 @@ fn entry(bytes: &[u8]) {
         Kind::Late => read::<Late>(known, bytes, &entry),
         Kind::Aborted => read::<Aborted>(known, bytes, &entry),
         Kind::Complaint => read::<Complaint>(known, bytes, &entry),
+        Kind::Descriptor => read::<Descriptor>(known, bytes, &entry),
     }
 }
 

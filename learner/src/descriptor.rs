@@ -10,11 +10,13 @@
 //! differential privacy of single images. FeDepth, section 3; pooling after Radenović, Tolias and Chum.
 
 mod bytes;
+mod draw;
 mod gauss;
 mod noise;
 mod pool;
 
 pub use bytes::MAX_CHANNELS;
+pub use draw::{Draw, Features};
 pub use noise::{MAX_LOG_VARIANCE_SD, Noise, NoiseSizes};
 pub use pool::{FeatureMap, Pooling};
 

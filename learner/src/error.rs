@@ -1,6 +1,7 @@
 //! What can go wrong in a learner.
 
 use crate::data::DataError;
+use crate::descriptor::DescriptorError;
 use crate::layout::LayoutError;
 use crate::metrics::MetricsError;
 
@@ -11,6 +12,20 @@ use crate::metrics::MetricsError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LearnError {
+    /// A model that has no features to describe data by.
+    #[error(
+        "this model has no encoder to describe data by: choose a network that has one, or a policy without clustering"
+    )]
+    NoEncoder,
+    /// A frame that is not there.
+    #[error("there is no training frame {frame}")]
+    NoFrame {
+        /// The frame asked for, from 0.
+        frame: u32,
+    },
+    /// The client's data cannot be described.
+    #[error(transparent)]
+    Descriptor(#[from] DescriptorError),
     /// A private tensor was offered for upload.
     #[error(
         "tensor '{tensor}' is private: it has no place in an upload; mark it shared in the model definition if it should travel"

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::descriptor::Features;
 use crate::error::LearnError;
 use crate::layout::Layout;
 use crate::metrics::DepthMetrics;
@@ -42,6 +43,16 @@ pub trait Learner: Send {
     ///
     /// [`MetricsError`](crate::MetricsError) if no frame has a valid pixel: a score is never NaN.
     fn evaluate(&mut self) -> Result<Evaluation, LearnError>;
+
+    /// What the encoder makes of training frame `frame`, counted from 0, with the current weights: its last map.
+    ///
+    /// # Errors
+    ///
+    /// [`LearnError::NoEncoder`] for a model without one, which is the default, and [`LearnError::NoFrame`] beyond the last frame.
+    fn features(&mut self, frame: u32) -> Result<Features, LearnError> {
+        let _ = frame;
+        Err(LearnError::NoEncoder)
+    }
 
     /// Training frames, the client's weight in an average.
     fn sample_count(&self) -> u32;

@@ -8,6 +8,7 @@ use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 
 use crate::data::DepthDataset;
+use crate::descriptor::Features;
 use crate::error::LearnError;
 use crate::layout::{Layout, TensorClass, TensorSpec};
 use crate::learner::{DepthExample, Evaluation, Learner, TrainPlan, TrainReport};
@@ -317,6 +318,21 @@ impl Learner for ToyDepth {
             metrics,
             loss: losses / f64::from(images),
             example,
+        })
+    }
+
+    /// Positive and negative parts of the features of each cell: pooling takes positive numbers only.
+    fn features(&mut self, frame: u32) -> Result<Features, LearnError> {
+        let cells = self
+            .train
+            .get(frame as usize)
+            .ok_or(LearnError::NoFrame { frame })?;
+        let parts = |features: &[f32; FEATURES]| features.map(|value| [value.max(0.0), (-value).max(0.0)]);
+        Ok(Features {
+            height: Self::ROWS,
+            width: Self::COLUMNS,
+            channels: 2 * FEATURES,
+            values: cells.features.iter().flat_map(parts).flatten().collect(),
         })
     }
 

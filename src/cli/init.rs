@@ -4,6 +4,7 @@ use super::system_seed;
 use crate::config::LearnerKind;
 use crate::exit::{Exit, Failure};
 use crate::kit::{self, KitError, KitRequest};
+use crate::network::feature_channels;
 use chacha20::ChaCha20Rng;
 use clap::{Args, Subcommand};
 use rand_core::SeedableRng;
@@ -11,6 +12,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::SystemTime;
+use veilsum_attestation::statement::{ClusteringRule, NoiseRule, ThresholdRule};
 
 /// Arguments of `veilsum init`.
 #[derive(Debug, Args)]
@@ -42,6 +44,12 @@ struct ConsortiumArgs {
     /// Clusters, such as `0-4;3-7`: client numbers and ranges, clusters separated by `;`.
     #[arg(long, value_parser = parse_clusters)]
     clusters: Option<Clusters>,
+    /// Cluster clients by what their data looks like: `gap`, `overlap:SHARE` of the pairs, or `tau:DIVERGENCE`. Every client
+    /// sends a descriptor of its images.
+    #[arg(long, value_parser = parse_threshold, conflicts_with = "clusters")]
+    cluster_by: Option<ThresholdRule>,
+    #[command(flatten)]
+    descriptors: DescriptorArgs,
     /// Rounds.
     #[arg(long, default_value_t = 5)]
     rounds: u64,
@@ -60,6 +68,31 @@ struct ConsortiumArgs {
     /// Seed of the common start and of generated frames. Keys never come from it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+/// What goes into descriptors.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Descriptors")]
+struct DescriptorArgs {
+    /// Cluster anew every so many rounds; once without it.
+    #[arg(long, default_value_t = 0, requires = "cluster_by")]
+    recluster: u64,
+    /// Images of a descriptor.
+    #[arg(long, default_value_t = 256, requires = "cluster_by")]
+    images: u32,
+    /// Average the features down to so many channels.
+    #[arg(long, requires = "cluster_by")]
+    channels: Option<u32>,
+    /// Noise that hides single images: its standard deviation over what one image can change. Needs `--clip` and
+    /// `--variance-floor`.
+    #[arg(long, requires_all = ["cluster_by", "clip", "variance_floor"])]
+    noise: Option<f64>,
+    /// Length to which an image's features are clipped under noise.
+    #[arg(long, requires = "noise")]
+    clip: Option<f64>,
+    /// Least variance that is told apart under noise.
+    #[arg(long, requires = "noise")]
+    variance_floor: Option<f64>,
 }
 
 type Clusters = Vec<Vec<u32>>;
@@ -81,6 +114,7 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
         orgs: args.orgs,
         clients: args.clients,
         clusters: args.clusters.clone(),
+        clustering: clustering(args)?,
         rounds: args.rounds,
         learner: args.learner,
         device: args.device.clone(),
@@ -112,6 +146,71 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
+/// The policy's rule from the flags.
+fn clustering(args: &ConsortiumArgs) -> Result<Option<ClusteringRule>, Failure> {
+    let Some(threshold) = args.cluster_by else {
+        return Ok(None);
+    };
+    let given = &args.descriptors;
+    let noise = match (given.noise, given.clip, given.variance_floor) {
+        (Some(multiplier), Some(clip), Some(floor)) => Some(NoiseRule {
+            clip_micros: whole("--clip", clip, 1e6)?,
+            variance_floor_nanos: whole("--variance-floor", floor, 1e9)?,
+            multiplier_micros: whole("--noise", multiplier, 1e6)?,
+        }),
+        _ => None,
+    };
+    Ok(Some(ClusteringRule {
+        threshold,
+        every: given.recluster,
+        images: given.images,
+        channels: given.channels.unwrap_or_else(|| feature_channels(args.learner)),
+        noise,
+    }))
+}
+
+/// A positive number in units of `1 / scale`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be in range"
+)]
+fn whole(flag: &str, value: f64, scale: f64) -> Result<u32, Failure> {
+    let scaled = (value * scale).round();
+    if scaled >= 1.0 && scaled <= f64::from(u32::MAX) {
+        Ok(scaled as u32)
+    } else {
+        let most = f64::from(u32::MAX) / scale;
+        Err(Failure::say(
+            Exit::Usage,
+            format!(
+                "{flag} {value}: a number from {} to {most:.3} is needed",
+                1.0 / scale
+            ),
+        ))
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be in range"
+)]
+fn parse_threshold(text: &str) -> Result<ThresholdRule, String> {
+    let number = |text: &str, most: f64| {
+        text.parse::<f64>()
+            .ok()
+            .filter(|value| (0.0..=most).contains(value))
+            .ok_or_else(|| format!("`{text}` is not a number from 0 to {most}"))
+    };
+    match text.split_once(':') {
+        None if text == "gap" => Ok(ThresholdRule::Gap),
+        Some(("overlap", share)) => Ok(ThresholdRule::Overlap((number(share, 1.0)? * 1e6).round() as u32)),
+        Some(("tau", tau)) => Ok(ThresholdRule::Fixed((number(tau, 1e12)? * 1e6).round() as u64)),
+        _ => Err("`gap`, `overlap:0.2` or `tau:3.5` is needed".to_owned()),
+    }
+}
+
 fn parse_clusters(text: &str) -> Result<Clusters, String> {
     text.split(';').map(parse_cluster).collect()
 }
@@ -141,6 +240,28 @@ fn parse_cluster(text: &str) -> Result<Vec<u32>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thresholds_are_named_and_in_range() {
+        assert_eq!(parse_threshold("gap"), Ok(ThresholdRule::Gap));
+        assert_eq!(
+            parse_threshold("overlap:0.2"),
+            Ok(ThresholdRule::Overlap(200_000))
+        );
+        assert_eq!(parse_threshold("tau:3.5"), Ok(ThresholdRule::Fixed(3_500_000)));
+        for bad in [
+            "",
+            "overlap",
+            "overlap:1.1",
+            "overlap:-1",
+            "overlap:nan",
+            "tau:x",
+            "tau:-1",
+            "gap:1",
+        ] {
+            assert!(parse_threshold(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn clusters_are_ranges_and_numbers() {

@@ -96,6 +96,21 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
         .iter()
         .map(|members| members.iter().copied().map(ClientId).collect())
         .collect();
+    match (genesis.policy.clustering, clusters.is_empty()) {
+        (Some(_), false) => {
+            return Err(Failure::say(
+                Exit::Config,
+                "round.clusters names clusters, and the policy clusters clients by their data: take the key out, or have a policy signed without clustering",
+            ));
+        }
+        (None, true) => {
+            return Err(Failure::say(
+                Exit::Config,
+                "round.clusters names no cluster, and the policy does not cluster clients by their data: name the members of each cluster",
+            ));
+        }
+        _ => {}
+    }
     let plan = ServePlan {
         setup: Arc::new(ServerSetup {
             identity,
@@ -166,9 +181,11 @@ pub(super) fn config_failure(error: impl Into<anyhow::Error>) -> Failure {
 fn serve_failure(error: ServeError) -> Failure {
     let exit = match &error {
         ServeError::Round { .. } => Exit::Aborted,
-        ServeError::TooFewClients { .. } | ServeError::ListenerClosed | ServeError::NoQuorum(_) => {
-            Exit::TryAgain
-        }
+        ServeError::TooFewClients { .. }
+        | ServeError::ListenerClosed
+        | ServeError::NoQuorum(_)
+        | ServeError::TooFewDescriptors { .. } => Exit::TryAgain,
+        ServeError::Clustering(_) => Exit::Refused,
         ServeError::Stopped => Exit::Interrupted,
         ServeError::Store(_) => Exit::Config,
         _ => Exit::Bug,

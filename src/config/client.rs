@@ -103,6 +103,10 @@ pub struct FloorConfig {
     /// Most rounds this client takes part in.
     #[serde(default = "any_number")]
     pub max_rounds: u64,
+    /// Most that what it says of its data may cost altogether, as epsilon at a delta of 10^-6. Descriptors without noise cost
+    /// more than any number: with this key a policy that asks for them is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_epsilon: Option<f64>,
 }
 
 fn one() -> u32 {
@@ -128,6 +132,16 @@ fn micros(value: f64) -> u32 {
     (value * 1e6).round() as u32
 }
 
+/// As [`micros`], for numbers of any size.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, which is what is meant"
+)]
+fn micros_wide(value: f64) -> u64 {
+    (value * 1e6).floor() as u64
+}
+
 impl From<FloorConfig> for Floors {
     fn from(floors: FloorConfig) -> Self {
         Self {
@@ -138,6 +152,7 @@ impl From<FloorConfig> for Floors {
             orgs: floors.orgs,
             max_range_micros: micros(floors.max_range),
             max_rounds: floors.max_rounds,
+            max_epsilon_micros: floors.max_epsilon.map_or(u64::MAX, micros_wide),
         }
     }
 }

@@ -42,7 +42,8 @@ pub type ClusterList = Vec<Vec<u32>>;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoundConfig {
-    /// The clusters: client numbers of each.
+    /// The clusters: client numbers of each. Left out where the policy clusters clients by their data.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: ClusterList,
     /// A round starts once this many clients are connected,
     pub wait_for: usize,

@@ -5,9 +5,11 @@ mod work;
 pub use work::{Work, WorkError};
 
 use super::{Clock, frame, model};
+use crate::describe;
 use crate::events::{ClientEvent, Sink};
 use crate::store::{ClientStore, StoreError};
 use chacha20::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +17,11 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use veilsum_aggregation::client::{Membership, RestoreError};
 use veilsum_aggregation::message::Chunk;
+use veilsum_aggregation::privacy::ledger::{Entry as LedgerEntry, Release};
+use veilsum_aggregation::privacy::{PrivacyError, zcdp};
 use veilsum_aggregation::{Client, ClientOutput, Refusal, ToClient, ToServer};
 use veilsum_crypto::chunk::Chunking;
-use veilsum_crypto::{Attempt, ClusterId, Digest, RoundId};
+use veilsum_crypto::{Attempt, ClusterId, Digest, RoundId, wire};
 use veilsum_transport::{Connector, FrameReceiver, FrameSender, Link, LinkStats, Meter, TransportError};
 use work::{Job, JobResult, Trained};
 
@@ -50,6 +54,10 @@ pub async fn join<C: Connector>(
     rng: ChaCha20Rng,
 ) -> Result<(), JoinError> {
     let member = Arc::clone(&plan.member);
+    let mut rng = rng;
+    let mut seed = [0; 32];
+    rng.fill_bytes(&mut seed);
+    let noise = ChaCha20Rng::from_seed(seed);
     let machine = match store.journal()? {
         Some(journal) => Client::restore(member, store.head()?, &journal, rng)?,
         None => Client::new(member, store.head()?, rng)?,
@@ -65,6 +73,9 @@ pub async fn join<C: Connector>(
         queue: VecDeque::new(),
         running: None,
         wanted: None,
+        describing: None,
+        drawing: None,
+        noise,
         scored: BTreeMap::new(),
         announced: BTreeMap::new(),
         round: RoundId(0),
@@ -90,6 +101,12 @@ struct Driver<'a> {
     running: Option<JoinHandle<(Work, JobResult)>>,
     /// The round that waits for its models to arrive before it can be trained for.
     wanted: Option<(RoundId, Vec<(ClusterId, Digest)>)>,
+    /// The clustering whose descriptor waits for the model it is made with.
+    describing: Option<u64>,
+    /// The clustering whose descriptor is being made: asked for again, it is not made twice.
+    drawing: Option<u64>,
+    /// Seeds of the descriptors' noise.
+    noise: ChaCha20Rng,
     /// The last model of each cluster that was scored.
     scored: BTreeMap<ClusterId, Digest>,
     /// New models that were announced, to be scored as soon as they are here.
@@ -223,6 +240,22 @@ impl Driver<'_> {
                         .keep_evidence(self.round, &self.plan.genesis, *evidence)?;
                     tracing::error!(path = %path.display(), "the server showed what it must not; the evidence is kept: `veilsum evidence` says what it proves");
                 }
+                ClientOutput::Describe { clustering } => match self.store.descriptor(clustering)? {
+                    Some(answer) => {
+                        let answer = ToServer::Described(wire::decode(&answer)?);
+                        if lost.is_none() {
+                            lost = sender.send(frame(answer.encode()?)).await.err();
+                        }
+                    }
+                    None if self.drawing == Some(clustering) => {}
+                    None => self.describing = Some(clustering),
+                },
+                ClientOutput::KeepDescriptor {
+                    clustering,
+                    described,
+                } => self
+                    .store
+                    .keep_descriptor(clustering, &wire::encode(&described)?)?,
                 ClientOutput::Journal(journal) => self.store.write_journal(&journal)?,
                 ClientOutput::Train { round, clusters } => {
                     self.round = round;
@@ -350,15 +383,74 @@ impl Driver<'_> {
         self.store.forget_uploads()?;
         self.generation += 1;
         self.wanted = None;
-        self.queue.retain(|job| matches!(job, Job::Score { .. }));
+        self.queue.retain(|job| !matches!(job, Job::Train { .. }));
         self.emit(&ClientEvent::RoundEnded {
             round: round.0,
             reason,
         })
     }
 
+    /// Queues the descriptor that is asked for, once the model whose encoder makes it is here.
+    fn queue_descriptor(&mut self) {
+        let policy = &self.plan.member.policy;
+        if let Some(clustering) = self.describing
+            && let Some(rule) = policy.clustering
+            && let Some(model) = self.shelf.get(model::FROZEN, &policy.initial)
+        {
+            self.describing = None;
+            self.drawing = Some(clustering);
+            let mut noise = [0; 32];
+            self.noise.fill_bytes(&mut noise);
+            self.queue.push_back(Job::Describe {
+                clustering,
+                model: model.to_vec(),
+                member: Arc::clone(&self.plan.member),
+                rule,
+                noise: Box::new(ChaCha20Rng::from_seed(noise)),
+            });
+        }
+    }
+
+    /// Signs a descriptor and sends it, once the ledger says what it costs.
+    fn described(&mut self, clustering: u64, descriptor: Vec<u8>) -> Result<(), JoinError> {
+        let member = &self.plan.member;
+        let rho = member
+            .policy
+            .clustering
+            .map(|rule| describe::cost(&rule))
+            .transpose()?
+            .flatten();
+        let spent = rho
+            .map(|rho| {
+                self.store.charge(LedgerEntry {
+                    client: member.me,
+                    release: Release::Descriptor { clustering },
+                    rho,
+                })
+            })
+            .transpose()?;
+        let epsilon = spent.map(|spent| zcdp::epsilon(spent, DELTA)).transpose()?;
+        self.emit(&ClientEvent::Described {
+            clustering,
+            bytes: descriptor.len() as u64,
+            epsilon,
+        })?;
+        match self.machine.described(clustering, descriptor) {
+            Ok(()) => Ok(()),
+            Err(refusal) => self.not_described(clustering, &refusal),
+        }
+    }
+
+    fn not_described(&mut self, clustering: u64, reason: &dyn std::fmt::Display) -> Result<(), JoinError> {
+        self.emit(&ClientEvent::NotDescribed {
+            clustering,
+            reason: reason.to_string(),
+        })
+    }
+
     /// Begins the next job, if the learner is free.
     fn start_work(&mut self) {
+        self.queue_descriptor();
         if let Some((round, clusters)) = &self.wanted {
             let models: Option<Vec<_>> = clusters
                 .iter()
@@ -437,6 +529,13 @@ impl Driver<'_> {
                 evaluation: Err(error),
                 ..
             } => Err(JoinError::Work(error)),
+            JobResult::Described { clustering, outcome } => {
+                self.drawing = None;
+                match outcome {
+                    Ok(descriptor) => self.described(clustering, descriptor),
+                    Err(error) => self.not_described(clustering, &error),
+                }
+            }
             JobResult::Trained { generation, .. } if generation != self.generation => Ok(()),
             JobResult::Trained {
                 round,
@@ -553,6 +652,9 @@ pub enum JoinError {
     /// A model that does not fit.
     #[error(transparent)]
     Model(#[from] model::ModelError),
+    /// The privacy ledger.
+    #[error(transparent)]
+    Privacy(#[from] PrivacyError),
     /// The learner.
     #[error(transparent)]
     Work(#[from] WorkError),
@@ -567,5 +669,7 @@ pub enum JoinError {
     Internal(&'static str),
 }
 
+/// The delta at which epsilon is told.
+const DELTA: f64 = 1e-6;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LAST_WAIT: Duration = Duration::from_secs(4);

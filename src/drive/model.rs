@@ -10,6 +10,10 @@ use veilsum_transport::Frame;
 /// The frame kind of a model part.
 pub const MODEL_PART: u8 = 64;
 
+/// Stands for a cluster's number where the model is the policy's initial one, which no cluster has to start from any more
+/// when clients look at their data with its encoder.
+pub const FROZEN: ClusterId = ClusterId(u16::MAX);
+
 /// Bytes of a model in one part.
 const PART_BYTES: usize = 64 << 10;
 const HEADER: usize = 18;
@@ -57,7 +61,7 @@ impl Shelf {
         let (values, left) = bytes.as_chunks::<4>();
         if offset == 0 {
             // Plans have at most 64 clusters; a server that sends models of more only fills this client's memory.
-            if usize::from(cluster.0) >= MAX_CLUSTERS {
+            if cluster != FROZEN && usize::from(cluster.0) >= MAX_CLUSTERS {
                 return Err(ModelError::Cluster(cluster));
             }
             self.open.insert(cluster, Vec::new());

@@ -1,32 +1,37 @@
 //! The server's driver: accepts clients, pumps one round machine after another, keeps log, models and vectors.
 
-use super::{Clock, frame, model};
+mod clustering;
+mod error;
+mod link;
+mod quorum;
+
+pub use error::ServeError;
+
+use super::{Clock, frame};
 use crate::events::{LogHead, ServerEvent, Sink};
-use crate::store::{Resume, ServerStore, StoreError};
+use crate::store::{Resume, ServerStore};
 use crate::witness::Quorum;
 use chacha20::ChaCha20Rng;
+use link::{Connected, Event, Outgoing, accept};
 use rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use veilsum_aggregation::message::Hello;
 use veilsum_aggregation::server::{RoundRequest, Server, ServerOutput, ServerSetup};
-use veilsum_aggregation::{Abort, MessageError, Outcome, Refusal, ToClient, ToServer};
-use veilsum_attestation::bundle::sign_head;
-use veilsum_attestation::note::Note;
+use veilsum_aggregation::{Abort, Outcome, Refusal, ToClient, ToServer};
 use veilsum_attestation::statement::{ClientSet, Phase};
 use veilsum_attestation::{Head, Log};
 use veilsum_crypto::{Attempt, ClientId, ClusterId, RoundId};
-use veilsum_transport::{FrameReceiver, FrameSender, Link, Listener, Meter, PeerId};
+use veilsum_transport::{Listener, PeerId};
 
 /// How the server runs its federation.
 pub struct ServePlan {
     /// Identity, keys, policy, deadlines.
     pub setup: Arc<ServerSetup>,
-    /// Members of each cluster.
+    /// Members of each cluster; not used where the policy clusters by descriptors.
     pub clusters: Vec<ClientSet>,
     /// The model all clusters start from.
     pub initial: Arc<[f32]>,
@@ -68,7 +73,9 @@ pub async fn serve<L: Listener>(
     let mut driver = Driver {
         clock: Clock::start(),
         rng: ChaCha20Rng::from_seed(plan.seed),
-        models: plan.clusters.iter().map(|_| Arc::clone(&plan.initial)).collect(),
+        models: Vec::new(),
+        clusters: Vec::new(),
+        clustering: None,
         plan,
         store,
         sink,
@@ -83,11 +90,7 @@ pub async fn serve<L: Listener>(
         shown: None,
         steps: 0,
     };
-    for (cluster, model) in resume.models {
-        if let Some(slot) = driver.models.get_mut(usize::from(cluster.0)) {
-            *slot = model;
-        }
-    }
+    driver.stand(resume.planned, resume.clusters, resume.models);
     driver.store.keep_model(&driver.plan.initial)?;
     let result = tokio::select! {
         biased;
@@ -99,40 +102,6 @@ pub async fn serve<L: Listener>(
     result
 }
 
-/// What link tasks tell the driver.
-enum Event {
-    /// A client said hello.
-    Hello {
-        link: u64,
-        client: ClientId,
-        hello: Hello,
-        out: mpsc::Sender<Outgoing>,
-        meter: Meter,
-        writer: JoinHandle<()>,
-    },
-    /// A message came.
-    Message {
-        link: u64,
-        client: ClientId,
-        message: ToServer,
-    },
-    /// A link is gone.
-    Gone { link: u64, client: ClientId },
-}
-
-/// What the driver tells a link's writer.
-enum Outgoing {
-    Frame(veilsum_transport::Frame),
-    Model(ClusterId, Arc<[f32]>),
-}
-
-struct Connected {
-    link: u64,
-    out: mpsc::Sender<Outgoing>,
-    meter: Meter,
-    writer: JoinHandle<()>,
-}
-
 #[derive(Clone, Copy, Default)]
 struct Traffic {
     received: u64,
@@ -142,7 +111,11 @@ struct Traffic {
 struct Driver<'a> {
     clock: Clock,
     rng: ChaCha20Rng,
+    /// The clusters now, and the model of each.
+    clusters: Vec<ClientSet>,
     models: Vec<Arc<[f32]>>,
+    /// The clustering they come from, where the policy has one.
+    clustering: Option<u64>,
     plan: ServePlan,
     store: &'a mut ServerStore,
     sink: &'a mut dyn Sink<ServerEvent>,
@@ -171,6 +144,39 @@ impl Driver<'_> {
             self.linger().await?;
         }
         self.rounds(log, round, attempt).await
+    }
+
+    /// Goes on with the clusters and models of the log, or begins with the operator's.
+    fn stand(
+        &mut self,
+        planned: Option<RoundId>,
+        clusters: Vec<ClientSet>,
+        models: BTreeMap<ClusterId, Arc<[f32]>>,
+    ) {
+        if let Some(rule) = self.plan.setup.policy.clustering {
+            self.clustering = planned.map(|round| rule.number(round));
+            self.clusters = clusters;
+        } else {
+            self.clusters.clone_from(&self.plan.clusters);
+        }
+        self.models = self
+            .clusters
+            .iter()
+            .map(|_| Arc::clone(&self.plan.initial))
+            .collect();
+        for (cluster, model) in models {
+            if let Some(slot) = self.models.get_mut(usize::from(cluster.0)) {
+                *slot = model;
+            }
+        }
+    }
+
+    /// Counts steps, and dies at the one it was told to: for tests of what a crash leaves behind.
+    fn step(&mut self) {
+        self.steps += 1;
+        if self.plan.crash_at_step == Some(self.steps) {
+            std::process::abort();
+        }
     }
 
     /// All rounds were over when this server started: the one before it may have died before it told its clients. They
@@ -243,12 +249,12 @@ impl Driver<'_> {
         let mut round = first;
         while round.0 <= self.plan.setup.policy.rounds {
             self.gather().await?;
+            log = self.clustered(log, round).await?;
             self.witnessed(&log).await?;
             let request = RoundRequest {
                 round,
                 attempt,
                 clusters: self
-                    .plan
                     .clusters
                     .iter()
                     .cloned()
@@ -298,47 +304,6 @@ impl Driver<'_> {
             }
         }
         Ok(log)
-    }
-
-    /// Has the log's head cosigned. A server with two histories gets no quorum for the second, and no round starts on it.
-    async fn witnessed(&mut self, log: &Log) -> Result<(), ServeError> {
-        let Some(quorum) = &self.plan.witnesses else {
-            return Ok(());
-        };
-        let setup = &self.plan.setup;
-        let head = sign_head(&log.head(), setup.book.federation(), &setup.identity)
-            .ok()
-            .and_then(|text| Note::parse(text.as_bytes()).ok())
-            .ok_or(ServeError::Internal("the head cannot be signed"))?;
-        let size = log.head().size;
-        let tree = Arc::new(log.tree().clone());
-        let mut missing = String::new();
-        for attempt in 0..WITNESS_ATTEMPTS {
-            if attempt > 0 {
-                tokio::time::sleep(WITNESS_WAIT).await;
-            }
-            let tree = Arc::clone(&tree);
-            let collected = quorum
-                .collect(&head, Arc::new(move |old| tree.consistency_proof(old, size)))
-                .await
-                .map_err(|_| ServeError::Internal("the signed head is no checkpoint"))?;
-            let reasons: Vec<String> = collected
-                .answers
-                .iter()
-                .filter_map(|answer| Some(format!("{}: {}", answer.name, answer.result.as_ref().err()?)))
-                .collect();
-            for reason in &reasons {
-                tracing::warn!("a witness did not cosign: {reason}");
-            }
-            match collected.quorum {
-                Ok(()) => {
-                    let note = collected.note.to_string();
-                    return Ok(self.store.keep_head(note.as_bytes())?);
-                }
-                Err(error) => missing = format!("{error}; {}", reasons.join("; ")),
-            }
-        }
-        Err(ServeError::NoQuorum(missing))
     }
 
     /// Waits until enough clients are connected.
@@ -440,10 +405,7 @@ impl Driver<'_> {
         result: &mut Option<Result<Outcome, Abort>>,
     ) -> Result<(), ServeError> {
         while let Some(output) = server.poll_output() {
-            self.steps += 1;
-            if self.plan.crash_at_step == Some(self.steps) {
-                std::process::abort();
-            }
+            self.step();
             match output {
                 ServerOutput::Send(to, message) => {
                     let ends = matches!(message, ToClient::Published(_) | ToClient::Aborted(_));
@@ -540,7 +502,6 @@ impl Driver<'_> {
         for client in self.links.keys().copied().collect::<Vec<_>>() {
             for opened in &outcome.opened {
                 if self
-                    .plan
                     .clusters
                     .get(usize::from(opened.cluster.0))
                     .is_some_and(|set| set.contains(&client))
@@ -549,12 +510,7 @@ impl Driver<'_> {
                 }
             }
         }
-        let invited: ClientSet = self
-            .plan
-            .clusters
-            .iter()
-            .flat_map(|set| set.iter().copied())
-            .collect();
+        let invited: ClientSet = self.clusters.iter().flat_map(|set| set.iter().copied()).collect();
         self.emit(&ServerEvent::RoundDone {
             round: outcome.round.0,
             attempt: attempt.0,
@@ -602,16 +558,7 @@ impl Driver<'_> {
                         writer,
                     },
                 );
-                for (cluster, model) in (0u16..).map(ClusterId).zip(self.models.clone()) {
-                    if self
-                        .plan
-                        .clusters
-                        .get(usize::from(cluster.0))
-                        .is_some_and(|set| set.contains(&client))
-                    {
-                        self.post(client, Outgoing::Model(cluster, model));
-                    }
-                }
+                self.post_models(client);
                 self.heads.insert(client, hello.head);
                 self.emit(&ServerEvent::Connected {
                     client: client.0,
@@ -720,104 +667,6 @@ enum Step {
     Nothing,
 }
 
-/// Accepts links for as long as the driver listens.
-async fn accept<L: Listener>(
-    mut listener: L,
-    members: BTreeMap<PeerId, ClientId>,
-    events: mpsc::Sender<Event>,
-) {
-    let mut number = 0u64;
-    while let Ok(link) = listener.accept().await {
-        match members.get(&link.peer()) {
-            Some(client) => {
-                number += 1;
-                tokio::spawn(read(link, number, *client, events.clone()));
-            }
-            None => {
-                tracing::warn!(peer = %link.peer(), "a certificate of the consortium that the policy does not name was turned away");
-            }
-        }
-    }
-}
-
-/// Reads one link: a hello first, then messages until it ends.
-async fn read<K: Link>(link: K, number: u64, client: ClientId, events: mpsc::Sender<Event>) {
-    let meter = link.meter();
-    let (sender, mut receiver) = link.split();
-    let (out, queue) = mpsc::channel(OUT_QUEUE);
-    let Ok(Ok(Some(first))) = tokio::time::timeout(HELLO_WAIT, receiver.recv()).await else {
-        return;
-    };
-    let Ok(ToServer::Hello(hello)) = ToServer::decode(first.kind, &first.body) else {
-        return;
-    };
-    let writer = tokio::spawn(write(sender, queue));
-    let hello = Event::Hello {
-        link: number,
-        client,
-        hello,
-        out,
-        meter,
-        writer,
-    };
-    if events.send(hello).await.is_err() {
-        return;
-    }
-    // A full queue makes this task wait, the window fill and the client slow down: that is the back-pressure.
-    while let Ok(Some(frame)) = receiver.recv().await {
-        let message = match ToServer::decode(frame.kind, &frame.body) {
-            Ok(ToServer::Hello(_)) => {
-                tracing::warn!(%client, "a second hello on one connection; the connection is closed");
-                break;
-            }
-            Ok(message) => message,
-            Err(error) => {
-                report_malformed(client, &error);
-                break;
-            }
-        };
-        if events
-            .send(Event::Message {
-                link: number,
-                client,
-                message,
-            })
-            .await
-            .is_err()
-        {
-            return;
-        }
-    }
-    let _ = events.send(Event::Gone { link: number, client }).await;
-}
-
-fn report_malformed(client: ClientId, error: &MessageError) {
-    tracing::warn!(%client, %error, "a malformed message; the connection is closed");
-}
-
-/// Writes one link until the driver drops its queue, then ends it in order.
-async fn write<S: FrameSender>(mut sender: S, mut queue: mpsc::Receiver<Outgoing>) {
-    while let Some(outgoing) = queue.recv().await {
-        let sent = match outgoing {
-            Outgoing::Frame(frame) => sender.send(frame).await,
-            Outgoing::Model(cluster, model) => {
-                let mut sent = Ok(());
-                for part in model::parts(cluster, &model) {
-                    sent = sender.send(part).await;
-                    if sent.is_err() {
-                        break;
-                    }
-                }
-                sent
-            }
-        };
-        if sent.is_err() {
-            return;
-        }
-    }
-    let _ = sender.finish().await;
-}
-
 fn numbers<'a>(clients: impl Iterator<Item = &'a ClientId>) -> Vec<u32> {
     clients.map(|client| client.0).collect()
 }
@@ -835,57 +684,6 @@ pub fn log_head(head: Head) -> LogHead {
     }
 }
 
-/// Why a server stops before its rounds are done.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// One round failed too often.
-    #[error("{attempts} attempts failed in a row, the last at {round}: {abort}")]
-    Round {
-        /// The round.
-        round: RoundId,
-        /// Attempts in a row.
-        attempts: u32,
-        /// The last reason.
-        abort: Abort,
-    },
-    /// Too few clients came.
-    #[error(
-        "{have} clients are connected and {need} are needed to start a round; start more clients and run the server again: it goes on from its log"
-    )]
-    TooFewClients {
-        /// Connected.
-        have: usize,
-        /// Threshold.
-        need: usize,
-    },
-    /// Too few witnesses cosigned the log's head.
-    #[error(
-        "the witnesses did not cosign the log's head, so no round starts ({0}); see that they run, and if one says that the log does not extend what it holds, stop and compare heads: `veilsum audit fork`"
-    )]
-    NoQuorum(String),
-    /// The disk.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The operator.
-    #[error("stopped by the operator; run the server again and it goes on from its log")]
-    Stopped,
-    /// The listener ended.
-    #[error("the network listener ended; run the server again and it goes on from its log")]
-    ListenerClosed,
-    /// Standard output is gone.
-    #[error("nobody reads this server's events any more")]
-    NobodyListens,
-    /// A bug.
-    #[error("internal: {0}; please report this")]
-    Internal(&'static str),
-}
-
-/// Messages waiting for one client, most of them a round's. One that reads none of them is not waited for.
-const OUT_QUEUE: usize = 256;
 /// A client notices a dead server after 5 s and waits at most 4 s between two tries.
 const LINGER: Duration = Duration::from_secs(15);
-const WITNESS_ATTEMPTS: u32 = 3;
-const WITNESS_WAIT: Duration = Duration::from_secs(2);
-const HELLO_WAIT: Duration = Duration::from_secs(10);
 const CLOSE_WAIT: Duration = Duration::from_secs(10);

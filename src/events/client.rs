@@ -46,6 +46,22 @@ pub enum ClientEvent {
         /// Frames without valid depth that were left out.
         skipped: u32,
     },
+    /// The client said what its data looks like.
+    Described {
+        /// Number of the clustering.
+        clustering: u64,
+        /// Bytes of the descriptor.
+        bytes: u64,
+        /// What all its descriptors have cost, as epsilon at delta 10^-6; nothing where they protect nothing.
+        epsilon: Option<f64>,
+    },
+    /// The client could not say what its data looks like and is in no cluster until the next clustering.
+    NotDescribed {
+        /// Number of the clustering.
+        clustering: u64,
+        /// Why, as a sentence.
+        reason: String,
+    },
     /// What this client does in the round now.
     Phase {
         /// Round.
@@ -169,6 +185,26 @@ impl fmt::Display for ClientEvent {
                 write!(f, "disconnected: {reason}; next try in {retry_ms} ms")
             }
             Self::Training { round } => write!(f, "round {round}: training"),
+            Self::Described {
+                clustering,
+                bytes,
+                epsilon,
+            } => {
+                write!(
+                    f,
+                    "clustering {clustering}: said what the data looks like in {bytes} bytes"
+                )?;
+                match epsilon {
+                    Some(epsilon) => write!(f, ", epsilon {epsilon:.3} spent so far"),
+                    None => f.write_str(", without noise"),
+                }
+            }
+            Self::NotDescribed { clustering, reason } => {
+                write!(
+                    f,
+                    "clustering {clustering}: could not say what the data looks like: {reason}"
+                )
+            }
             Self::Trained {
                 round,
                 steps,

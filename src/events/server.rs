@@ -30,6 +30,23 @@ pub enum ServerEvent {
         /// Which.
         client: u32,
     },
+    /// The clients were clustered by what their data looks like.
+    Clustered {
+        /// Number of the clustering, from 1.
+        clustering: u64,
+        /// The threshold, a decimal number.
+        tau: String,
+        /// Share of the pairs of clients within it.
+        overlap: String,
+        /// Soft clusters at that threshold, before the disclosure rule.
+        wanted: u32,
+        /// What was done to them so that nobody is exposed.
+        steps: Vec<String>,
+        /// Members of each cluster, by cluster number.
+        clusters: Vec<Vec<u32>>,
+        /// Clients that are in no cluster.
+        left_out: Vec<u32>,
+    },
     /// An attempt at a round starts.
     Round {
         /// Round, from 1.
@@ -133,6 +150,26 @@ impl fmt::Display for ServerEvent {
                 expected,
             } => write!(f, "client {client} connected ({connected} of {expected})"),
             Self::Disconnected { client } => write!(f, "client {client} disconnected"),
+            Self::Clustered {
+                clustering,
+                overlap,
+                wanted,
+                steps,
+                clusters,
+                left_out,
+                ..
+            } => {
+                write!(
+                    f,
+                    "clustering {clustering}: {wanted} soft clusters ({overlap} of the pairs close), {} after {} step(s) of repair",
+                    clusters.len(),
+                    steps.len()
+                )?;
+                if !left_out.is_empty() {
+                    write!(f, "; in none: {}", names(left_out))?;
+                }
+                Ok(())
+            }
             Self::Round {
                 round,
                 attempt,

@@ -40,7 +40,10 @@ impl Writer<'_> {
             trust: self.trust_config(),
             tls: tls_config(),
             round: RoundConfig {
-                clusters: self.request.cluster_list(),
+                clusters: match self.request.clustering {
+                    Some(_) => Vec::new(),
+                    None => self.request.cluster_list(),
+                },
                 wait_for: self.request.clients as usize,
                 start_after_s: 120,
                 attempts: 3,
@@ -92,6 +95,7 @@ impl Writer<'_> {
                 orgs: 2.min(request.orgs),
                 max_range: f64::from(request.range_micros) / 1e6,
                 max_rounds: request.rounds,
+                max_epsilon: None,
             },
             learner: learner.clone(),
             training: TrainingConfig {

@@ -4,13 +4,17 @@
 //! state/head                  the last log head it accepted
 //! state/journal               what it must say again, or never again, after a crash; sealed
 //! state/upload/R-A-K.bin      its masked vector of round R, attempt A, cluster K, until the round is over
+//! state/descriptors/N         what it said of its data for clustering N, to be said again word by word
+//! state/ledger.json           what that has cost in privacy
 //! state/evidence/             what the server showed when it was caught
 //! state/examples/             pictures for its own reports
 //! state/lock                  held while a client runs on this folder
 //! ```
 
 use super::{Lock, StoreError, write_atomic};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use veilsum_aggregation::privacy::ledger::{Entry as LedgerEntry, Ledger, LedgerError};
 use veilsum_attestation::Head;
 use veilsum_attestation::evidence::{Evidence, EvidenceFile};
 use veilsum_crypto::{Attempt, BoundedVec, ClusterId, Digest, RoundId};
@@ -116,6 +120,54 @@ impl ClientStore {
         std::fs::read(&path).map_err(|error| StoreError::new("read", &path, error))
     }
 
+    /// The answer that was kept for a clustering.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn descriptor(&self, clustering: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let path = self.descriptor_path(clustering);
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::new("read", &path, error)),
+        }
+    }
+
+    /// Keeps the answer for a clustering: the same one is sent whenever it is asked for.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it must not be sent then.
+    pub fn keep_descriptor(&self, clustering: u64, answer: &[u8]) -> Result<(), StoreError> {
+        write_atomic(&self.descriptor_path(clustering), answer)
+    }
+
+    /// Writes what a release costs into the ledger, before it leaves. One that was charged before a crash is not charged
+    /// again: it never left. Returns all that was spent, in zero-concentrated differential privacy.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn charge(&self, entry: LedgerEntry) -> Result<f64, StoreError> {
+        let path = self.folder.join("ledger.json");
+        let entries: Vec<LedgerEntry> = match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map_err(|error| StoreError::damaged(&path, &format!("it is not a ledger ({error})")))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(StoreError::new("read", &path, error)),
+        };
+        let damaged = |error: LedgerError| StoreError::damaged(&path, &error.to_string());
+        let mut ledger = Ledger::replay(BTreeMap::new(), entries).map_err(damaged)?;
+        match ledger.charge(entry) {
+            Ok(()) => {
+                let text = serde_json::to_vec_pretty(ledger.entries())
+                    .map_err(|error| StoreError::damaged(&path, &error.to_string()))?;
+                write_atomic(&path, &text)?;
+            }
+            Err(LedgerError::Repeated { .. }) => {}
+            Err(error) => return Err(damaged(error)),
+        }
+        Ok(ledger.rho(entry.client, entry.release.unit()))
+    }
+
     /// Keeps what convicts the server, and says where. Nothing is overwritten.
     ///
     /// # Errors
@@ -168,6 +220,10 @@ impl ClientStore {
     fn upload_path(&self, round: RoundId, attempt: Attempt, cluster: ClusterId) -> PathBuf {
         self.folder
             .join(format!("upload/{:06}-{}-{}.bin", round.0, attempt.0, cluster.0))
+    }
+
+    fn descriptor_path(&self, clustering: u64) -> PathBuf {
+        self.folder.join(format!("descriptors/{clustering:06}.bin"))
     }
 
     fn head_path(&self) -> PathBuf {

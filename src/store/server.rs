@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use veilsum_aggregation::Stored;
-use veilsum_attestation::statement::{Aborted, Entry, Kind, Phase, Plan, Sums};
+use veilsum_attestation::statement::{Aborted, ClientSet, Entry, Kind, Phase, Plan, Sums, descriptor_digest};
 use veilsum_attestation::{Log, model_digest};
 use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, RoundId, wire};
 
@@ -38,7 +38,11 @@ pub struct Resume {
     pub round: RoundId,
     /// The next attempt at it.
     pub attempt: Attempt,
-    /// The current model of each cluster whose sum was ever opened.
+    /// The round planned last.
+    pub planned: Option<RoundId>,
+    /// The clusters of that plan.
+    pub clusters: Vec<ClientSet>,
+    /// The current model of each of them.
     pub models: BTreeMap<ClusterId, Arc<[f32]>>,
 }
 
@@ -48,7 +52,7 @@ impl ServerStore {
     /// # Errors
     /// [`StoreError`], also for a log of another federation or a damaged one.
     pub fn open(folder: &Path, genesis: &[Vec<u8>]) -> Result<(Self, Resume), StoreError> {
-        for sub in ["models", "vectors"] {
+        for sub in ["models", "vectors", "descriptors"] {
             let path = folder.join(sub);
             fs::create_dir_all(&path).map_err(|error| StoreError::new("make", &path, error))?;
         }
@@ -173,6 +177,25 @@ impl ServerStore {
         }
     }
 
+    /// Keeps a descriptor under its digest.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn keep_descriptor(&self, bytes: &[u8]) -> Result<(), StoreError> {
+        write_atomic(&self.descriptor_path(&descriptor_digest(bytes)), bytes)
+    }
+
+    /// The descriptor of that digest, if it is here and whole.
+    #[must_use]
+    pub fn descriptor(&self, digest: &Digest) -> Option<Vec<u8>> {
+        let bytes = fs::read(self.descriptor_path(digest)).ok()?;
+        (descriptor_digest(&bytes) == *digest).then_some(bytes)
+    }
+
+    fn descriptor_path(&self, digest: &Digest) -> PathBuf {
+        self.folder.join(format!("descriptors/{digest}.desc"))
+    }
+
     /// Keeps a masked vector for the audit.
     ///
     /// # Errors
@@ -234,7 +257,7 @@ impl ServerStore {
         let damaged = || StoreError::damaged(path, "it holds an entry that cannot be read");
         let mut planned: Option<(RoundId, Attempt)> = None;
         let mut next = (RoundId(1), Attempt(0));
-        let mut models = BTreeMap::new();
+        let (mut clusters, mut models) = (Vec::new(), BTreeMap::new());
         for bytes in log.entries() {
             let entry: Entry = wire::decode(bytes).map_err(|_| damaged())?;
             match entry.kind {
@@ -242,6 +265,13 @@ impl ServerStore {
                     let plan: Plan = wire::decode(&entry.body).map_err(|_| damaged())?;
                     planned = Some((plan.round, plan.attempt));
                     next = (plan.round, Attempt(plan.attempt.0.saturating_add(1)));
+                    // The plan names every cluster's model; those of an earlier clustering are of no use.
+                    clusters = plan
+                        .clusters
+                        .iter()
+                        .map(|cluster| cluster.members.clone())
+                        .collect();
+                    models = plan.numbered().map(|(id, cluster)| (id, cluster.model)).collect();
                 }
                 // Clients that were asked to reveal may have answered, and answer nothing more of that round.
                 Kind::Aborted => {
@@ -267,6 +297,8 @@ impl ServerStore {
             log,
             round: next.0,
             attempt: next.1,
+            planned: planned.map(|(round, _)| round),
+            clusters,
             models,
         })
     }

@@ -72,6 +72,12 @@ class Reader:
             raise Malformed("unknown choice")
         return tag
 
+    def option(self):
+        tag = self.u8()
+        if tag > 1:
+            raise Malformed("unknown choice")
+        return tag == 1
+
     def set(self):
         data = self.bytes(512)
         if data.endswith(b"\0"):
@@ -93,7 +99,7 @@ class Body:
 
 # --- 3 and 4. Entries and statements --------------------------------------------------------------------------------
 
-KINDS = "member policy plan keys shares masked agree reveal sums late aborted complaint".split()
+KINDS = "member policy plan keys shares masked agree reveal sums late aborted complaint descriptor".split()
 PHASES = "advertise share mask agree unmask publish".split()
 AUTHORITY, SERVER = ("authority",), ("server",)
 
@@ -102,7 +108,7 @@ def read_entry(data):
     if len(data) > 65535:
         raise Malformed("entry too long")
     r = Reader(data)
-    blinder, kind, who = r.d(), KINDS[r.choice(12)], r.choice(3)
+    blinder, kind, who = r.d(), KINDS[r.choice(13)], r.choice(3)
     signer = (AUTHORITY, SERVER, None)[who] or ("client", r.u32())
     body, signature = r.bytes(65375), r.take(64)
     r.end()
@@ -110,6 +116,15 @@ def read_entry(data):
     client = signer[1] if tag == 2 else 0
     message = blinder + u8(tag) + u32(client) + body
     return Body(kind=kind, signer=signer, raw=body, message=message, signature=signature, leaf=H(b"\0" + data))
+
+
+def read_clustering(r):
+    c = Body(threshold=r.choice(3))
+    c.value = (r.u32, lambda: None, r.u64)[c.threshold]()
+    c.every, c.images, c.channels = r.u64(), r.u32(), r.u32()
+    c.noise = (r.u32(), r.u32(), r.u32()) if r.option() else None
+    c.number = lambda round_: 1 if c.every == 0 else max(round_ - 1, 0) // c.every + 1
+    return c
 
 
 def read_body(kind, data):
@@ -125,12 +140,15 @@ def read_body(kind, data):
             setattr(b, field, r.u32())
         b.entries, b.schema, b.value_bits, b.bits = r.u64(), r.d(), r.u8(), r.u8()
         b.range_micros, b.max_weight, b.initial, b.rounds = r.u32(), r.u32(), r.d(), r.u64()
+        b.clustering = read_clustering(r) if r.option() else None
         if not 1 <= b.bits <= 32:
             raise Malformed("modulus")
     elif kind == "plan":
         b = Body(round=r.u64(), attempt=r.u32(), policy=r.d(), head=r.head())
         b.clusters = r.list(64, lambda: (r.d(), r.set()))
         b.seed = r.d()
+    elif kind == "descriptor":
+        b = Body(policy=r.d(), clustering=r.u64(), digest=r.d())
     elif kind == "keys":
         b = Body(plan=r.d(), box=r.d(), mask=r.d(), commitments=r.list(64, lambda: (r.u16(), r.d())), head=r.head())
     elif kind == "shares":
@@ -262,7 +280,8 @@ class Audit:
         if len(entries) != len(raw):
             return
         self.story(entries)
-        self.last, self.published, self.models, self.seen = None, None, {}, set()
+        self.clustering()
+        self.last, self.published, self.models, self.seen, self.clusters = None, None, {}, set(), []
         for attempt in self.attempts:
             self.judge(attempt)
         try:
@@ -301,6 +320,11 @@ class Audit:
         d(2 <= p.value_bits <= 24 and p.range_micros and p.max_weight and 1 <= p.entries <= 2**31, "update")
         need = max(p.value_bits, p.max_weight.bit_length()) + max(n - 1, 0).bit_length()
         d(need <= 32 and need <= p.bits, "bit budget")
+        c = p.clustering
+        if c:
+            d(c.threshold != 0 or c.value <= 10**6, "overlap")
+            d(c.images >= 8 and 1 <= c.channels <= 65536, "descriptors")
+            d(c.noise is None or all(c.noise), "noise")
         return True
 
     def signatures(self, entries):
@@ -313,7 +337,7 @@ class Audit:
             self.demand(key is not None and signed(key, message, e.signature), "signatures", f"entry {e.index}")
 
     def story(self, entries):
-        self.attempts = []
+        self.attempts, self.descriptors = [], []
         begun = False
         for e in entries:
             d = lambda holds, what: self.demand(holds, "order", f"entry {e.index}: {what}")
@@ -325,12 +349,44 @@ class Audit:
                 d(not begun, "after the policy")
                 begun = begun or e.kind == "policy"
                 continue
+            if e.kind == "descriptor":
+                d(begun and (not self.attempts or self.attempts[-1].stage == 5), "descriptor in an attempt")
+                self.descriptors.append((e.signer[1], e.index, e.body))
+                continue
             if e.kind == "plan":
                 self.attempts.append(Attempt(e.index, e.leaf, e.body))
                 continue
             if not d(bool(self.attempts), "before any plan"):
                 continue
             self.place(self.attempts[-1], e, d)
+
+    def clustering(self):
+        d = lambda holds, what: self.demand(holds, "clustering", what)
+        c, known, held = self.policy.clustering, set(), {}
+        if c is None:
+            return d(not self.descriptors, "descriptors that nobody asked for")
+        for client, index, b in self.descriptors:
+            d(b.policy == self.policy_leaf, f"entry {index}: another policy")
+            d(1 <= b.clustering <= c.number(self.policy.rounds), f"entry {index}: no such clustering")
+            d((client, b.clustering) not in known, f"entry {index}: again")
+            known.add((client, b.clustering))
+        for a in self.attempts:
+            number = c.number(a.plan.round)
+            shown = {who for who, index, b in self.descriptors if b.clustering == number and index < a.index}
+            sets = [members for _, members in a.plan.clusters]
+            d(set().union(*sets) <= shown, f"round {a.plan.round}: somebody without a descriptor")
+            d(held.setdefault(number, sets) == sets, f"round {a.plan.round}: clusters changed")
+
+    def hand_down(self, plan):
+        """Models of new clusters where the clients were clustered anew."""
+        c, sets = self.policy.clustering, [members for _, members in plan.clusters]
+        if c and self.last and c.number(self.last[0]) != c.number(plan.round):
+            old, self.models = self.models, {}
+            for k, members in enumerate(sets):
+                shared = [len(members & before) for before in self.clusters]
+                if shared and max(shared) and shared.index(max(shared)) in old:
+                    self.models[k] = old[shared.index(max(shared))]
+        self.clusters = sets
 
     def place(self, a, e, d):
         client = e.signer[1] if e.signer[0] == "client" else None
@@ -384,6 +440,7 @@ class Audit:
         d(self.published != plan.round, "plan", "published before")
         d(len(plan.clusters) > 0 and a.invited() <= set(self.members), "plan", "clusters")
         d(plan.head == self.head_at(a.index), "head", "the plan's head")
+        self.hand_down(plan)
         self.last = max(self.last or now, now)
         for k, (model, _) in enumerate(plan.clusters):
             d(self.models.setdefault(k, p.initial) == model, "models", f"cluster {k} starts from another model")

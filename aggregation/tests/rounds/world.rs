@@ -52,6 +52,7 @@ impl Setup {
             },
             initial: veilsum_attestation::model_digest(&vec![0.5f32; self.entries]),
             rounds: 1000,
+            clustering: None,
         }
     }
 }
@@ -465,6 +466,7 @@ impl World {
                     }
                 }
                 ClientOutput::Evidence(evidence) => self.evidence.push(*evidence),
+                ClientOutput::Describe { .. } | ClientOutput::KeepDescriptor { .. } => {}
                 ClientOutput::Progress { .. } => {}
             }
         }

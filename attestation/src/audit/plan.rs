@@ -3,6 +3,8 @@
 use super::report::Report;
 use super::scene::Scene;
 use super::verdict::CheckName;
+use crate::heir::heirs;
+use crate::statement::ClientSet;
 use std::collections::{BTreeMap, BTreeSet};
 use veilsum_crypto::{Attempt, ClusterId, Digest, RoundId};
 
@@ -13,6 +15,8 @@ pub(super) struct History {
     published: Option<RoundId>,
     /// The model each cluster must start from now.
     models: BTreeMap<ClusterId, Digest>,
+    /// The clusters of the last plan.
+    clusters: Vec<ClientSet>,
     /// Every round key seen.
     keys: BTreeSet<[u8; 32]>,
 }
@@ -43,6 +47,7 @@ impl History {
             });
         }
         check.done();
+        self.regroup(scene);
         self.last = self.last.max(Some(now));
 
         let mut check = report.check(CheckName::Models, scene.place);
@@ -62,6 +67,31 @@ impl History {
                 self.models.insert(result.cluster, result.model);
             }
         }
+    }
+
+    /// Where the clients were clustered anew since the last plan, hands the models down to the new clusters.
+    fn regroup(&mut self, scene: &Scene<'_>) {
+        let plan = scene.plan();
+        let anew = match (scene.policy().clustering, self.last) {
+            (Some(rule), Some((last, _))) => rule.number(last) != rule.number(plan.round),
+            _ => false,
+        };
+        let clusters: Vec<ClientSet> = plan
+            .clusters
+            .iter()
+            .map(|cluster| cluster.members.clone())
+            .collect();
+        if anew {
+            let inherited = heirs(&self.clusters, &clusters)
+                .zip((0u16..).map(ClusterId))
+                .filter_map(|(old, new)| {
+                    let old = ClusterId(u16::try_from(old?).ok()?);
+                    Some((new, *self.models.get(&old)?))
+                })
+                .collect();
+            self.models = inherited;
+        }
+        self.clusters = clusters;
     }
 
     /// Whether a round key was never seen in this log before.

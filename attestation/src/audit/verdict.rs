@@ -88,6 +88,8 @@ checks! {
     Signatures = "signatures";
     /// Heads named in the round are heads of this very log.
     Heads = "heads";
+    /// Descriptors come as the policy says, and a clustering holds until the next one.
+    Clustering = "clustering";
     /// The plan follows the policy and comes in turn.
     Plan = "plan";
     /// The plan exposes nobody, and the release is the one the rule gives on the survivors.

@@ -3,7 +3,8 @@
 
 use super::record::{Body, Record};
 use crate::statement::{
-    Aborted, Agree, Complaint, Keys, Kind, Late, Masked, Member, Party, Plan, Policy, Reveal, Shares, Sums,
+    Aborted, Agree, Complaint, Descriptor, Keys, Kind, Late, Masked, Member, Party, Plan, Policy, Reveal,
+    Shares, Sums,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -23,6 +24,8 @@ pub(crate) struct Transcript {
     pub(crate) members: Vec<Said<Member>>,
     pub(crate) policy: Option<Said<Policy>>,
     pub(crate) attempts: Vec<Attempt>,
+    /// Every descriptor, between attempts or misplaced.
+    pub(crate) descriptors: Vec<(ClientId, Said<Descriptor>)>,
     pub(crate) strays: Vec<Stray>,
 }
 
@@ -125,6 +128,14 @@ impl Transcript {
             Body::Plan(body) if self.policy.is_some() => {
                 self.attempts.push(Attempt::new(Said { index, leaf, body }));
                 None
+            }
+            Body::Descriptor(body) if self.policy.is_some() => {
+                let Party::Client(client) = signer else {
+                    return Some(Why::Signer);
+                };
+                self.descriptors.push((client, Said { index, leaf, body }));
+                let between = self.attempts.last().is_none_or(|attempt| attempt.end.is_some());
+                (!between).then_some(Why::Order)
             }
             body => match self.attempts.last_mut() {
                 Some(attempt) => attempt.take(index, leaf, signer, body),
@@ -253,8 +264,12 @@ fn signer_fits(kind: Kind, signer: Party) -> bool {
     match kind {
         Kind::Member | Kind::Policy => signer == Party::Authority,
         Kind::Plan | Kind::Sums | Kind::Late | Kind::Aborted => signer == Party::Server,
-        Kind::Keys | Kind::Shares | Kind::Complaint | Kind::Masked | Kind::Agree | Kind::Reveal => {
-            matches!(signer, Party::Client(_))
-        }
+        Kind::Keys
+        | Kind::Shares
+        | Kind::Complaint
+        | Kind::Masked
+        | Kind::Agree
+        | Kind::Reveal
+        | Kind::Descriptor => matches!(signer, Party::Client(_)),
     }
 }

@@ -1,8 +1,8 @@
 //! One log entry, taken apart: who says what. Nothing is believed yet.
 
 use crate::statement::{
-    Aborted, Agree, Complaint, Entry, Keys, Kind, Late, Masked, Member, Plan, Policy, Reveal, Shares,
-    StatementError, Sums, leaf_hash,
+    Aborted, Agree, Complaint, Descriptor, Entry, Keys, Kind, Late, Masked, Member, Plan, Policy, Reveal,
+    Shares, StatementError, Sums, leaf_hash,
 };
 use veilsum_crypto::{Digest, wire};
 
@@ -30,6 +30,7 @@ pub(crate) enum Body {
     Late(Late),
     Aborted(Aborted),
     Complaint(Complaint),
+    Descriptor(Descriptor),
 }
 
 impl Record {
@@ -49,6 +50,7 @@ impl Record {
             Kind::Late => Body::Late(wire::decode(&entry.body)?),
             Kind::Aborted => Body::Aborted(wire::decode(&entry.body)?),
             Kind::Complaint => Body::Complaint(wire::decode(&entry.body)?),
+            Kind::Descriptor => Body::Descriptor(wire::decode(&entry.body)?),
         };
         Ok(Self {
             index,

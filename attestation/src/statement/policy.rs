@@ -1,7 +1,7 @@
 //! `policy`: the parameters everybody signed up to, as one canonical object. Signed by the authority; its leaf hash is in
 //! every plan and every derivation.
 
-use super::{ClientSet, Kind, Statement};
+use super::{ClientSet, ClusteringRule, Kind, Statement};
 use serde::{Deserialize, Serialize};
 use veilsum_crypto::label::Label;
 use veilsum_crypto::{BoundedVec, Digest, Modulus, PublicIdentity, SuiteId, Wire};
@@ -37,6 +37,8 @@ pub struct Policy {
     pub initial: Digest,
     /// Rounds the federation runs.
     pub rounds: u64,
+    /// How clients are clustered by descriptors of their data; the server names the clusters without it.
+    pub clustering: Option<ClusteringRule>,
 }
 
 /// How updates become integers and back.
@@ -105,6 +107,9 @@ impl Policy {
                 clients: self.crowd,
                 orgs: self.crowd_orgs,
             });
+        }
+        if let Some(Err(reason)) = self.clustering.map(|rule| rule.check()) {
+            return Err(PolicyError::Clustering(reason));
         }
         self.update.check(self.clients)
     }
@@ -188,6 +193,9 @@ pub enum PolicyError {
         /// Organisations.
         orgs: u32,
     },
+    /// A clustering rule that is no use.
+    #[error("policy, clustering: {0}")]
+    Clustering(&'static str),
     /// Bits of a value out of range.
     #[error("policy: values of {0} bits; between 2 and 24 are possible")]
     ValueBits(u8),
@@ -243,6 +251,7 @@ mod tests {
             update: rule(),
             initial: Digest([0; 32]),
             rounds: 5,
+            clustering: None,
         }
     }
 

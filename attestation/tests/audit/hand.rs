@@ -85,6 +85,7 @@ impl Hand {
                 },
                 initial: model_digest(&[0.25; ENTRIES]),
                 rounds: 100,
+                clustering: None,
             },
             policy_leaf: Digest([0; 32]),
             log: Log::default(),
@@ -119,6 +120,17 @@ impl Hand {
         let signed = Signed::make(body, signer, &identity(signer), &self.federation, &mut dice).unwrap();
         self.log.append(signed.bytes().unwrap());
         signed.leaf()
+    }
+
+    /// A client's descriptor, changed before it is signed.
+    pub(crate) fn describe(&mut self, client: u32, clustering: u64, bend: fn(&mut Descriptor)) {
+        let mut body = Descriptor {
+            policy: self.policy_leaf,
+            clustering,
+            digest: descriptor_digest(&[1, 2, 3]),
+        };
+        bend(&mut body);
+        self.say(body, Party::Client(ClientId(client)));
     }
 
     fn dice(&mut self) -> chacha20::ChaCha20Rng {

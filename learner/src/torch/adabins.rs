@@ -135,6 +135,12 @@ impl AdaBins {
         self.head.forward(&self.decoder.forward(&maps, train))
     }
 
+    /// The encoder's last map, `[B, C, H / 32, W / 32]`; `None` for an encoder without stages.
+    #[must_use]
+    pub fn features(&self, pictures: &Tensor) -> Option<Tensor> {
+        self.encoder.forward(pictures, false).pop()
+    }
+
     /// Predicts at the input's size: `[B, 1, H, W]`, metres, and the bin centres.
     pub fn predict(&self, pictures: &Tensor, train: bool) -> (Tensor, Tensor) {
         let bins = self.forward(pictures, train);

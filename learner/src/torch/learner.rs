@@ -6,6 +6,7 @@ use tch::nn::{self, OptimizerConfig, VarStore};
 use tch::{Device, Kind, Tensor};
 
 use crate::data::{DepthDataset, Frame};
+use crate::descriptor::Features;
 use crate::device::DeviceChoice;
 use crate::error::LearnError;
 use crate::layout::Layout;
@@ -282,6 +283,29 @@ impl DepthLearner {
 }
 
 impl Learner for DepthLearner {
+    fn features(&mut self, frame: u32) -> Result<Features, LearnError> {
+        let picture = self
+            .data
+            .train()
+            .get(frame as usize)
+            .ok_or(LearnError::NoFrame { frame })?;
+        let (pictures, _) = self.tensors(&[(picture, false)]);
+        let map = tch::no_grad(|| self.network.features(&pictures)).ok_or(LearnError::NoEncoder)?;
+        let (_, channels, height, width) = map.size4()?;
+        let side = |n: i64| usize::try_from(n).unwrap_or_default();
+        Ok(Features {
+            height: side(height),
+            width: side(width),
+            channels: side(channels),
+            values: Vec::try_from(
+                map.permute([0, 2, 3, 1])
+                    .to_device(Device::Cpu)
+                    .contiguous()
+                    .flatten(0, -1),
+            )?,
+        })
+    }
+
     fn layout(&self) -> &Layout {
         self.store.layout()
     }

@@ -210,6 +210,9 @@ impl Board {
             ServerEvent::Failed { detail, .. } => {
                 self.failures.insert(Who::Server, detail);
             }
+            ServerEvent::Clustered { clusters, .. } => {
+                self.step.title = format!("{} clusters by what the clients' data looks like", clusters.len());
+            }
             ServerEvent::Disconnected { .. } | ServerEvent::Other => {}
         }
         None
@@ -290,6 +293,8 @@ impl Board {
                 self.failures.insert(Who::Client(client), detail);
                 self.mark(client, "failed", Tone::Bad);
             }
+            ClientEvent::Described { .. } => self.mark(client, "described", Tone::Good),
+            ClientEvent::NotDescribed { .. } => self.mark(client, "in no cluster", Tone::Bad),
             ClientEvent::Other => {}
         }
         None

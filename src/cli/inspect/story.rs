@@ -4,8 +4,8 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use veilsum_attestation::release::release_for;
 use veilsum_attestation::statement::{
-    Aborted, Agree, ClientSet, Complaint, Entry, KeyBook, Keys, Kind, Late, Masked, Member, Party, Plan,
-    Policy, Reveal, Shares, Sums,
+    Aborted, Agree, ClientSet, Complaint, Descriptor, Entry, KeyBook, Keys, Kind, Late, Masked, Member,
+    Party, Plan, Policy, Reveal, Shares, Sums,
 };
 use veilsum_crypto::wire::{self, Wire};
 use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, PublicIdentity, RoundId};
@@ -158,6 +158,16 @@ impl Story {
                 let complaint: Complaint = body(entry)?;
                 let left = state.enter("mask");
                 (format!("opens the bad box {} dealt it", complaint.dealer), left)
+            }
+            Kind::Descriptor => {
+                let descriptor: Descriptor = body(entry)?;
+                (
+                    format!(
+                        "shows what its data looks like, for clustering {}",
+                        descriptor.clustering
+                    ),
+                    Vec::new(),
+                )
             }
             Kind::Masked => {
                 let masked: Masked = body(entry)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use veilsum_aggregation::cluster::{
-    Closeness, Membership, Moves, Repair, Repaired, Tau, Threshold, multi_membership, repair, sharing, soft,
+    Membership, Planned, Repaired, Tau, Threshold, multi_membership, plan, sharing,
 };
 
 use super::check::{Names, as_json, in_words, rule};
@@ -29,21 +29,13 @@ pub(super) fn run(args: &MakeArgs) -> Result<Exit, Failure> {
     };
     let crowd_rule = rule(args.rule, orgs.is_some())?;
     let (threshold, words) = threshold(args.threshold);
-    let tau = threshold
-        .choose(&table.divergences)
-        .map_err(|error| Failure::new(Exit::Config, error))?;
-    let wanted = soft(&table.divergences, tau.tau);
     let numbers = file::org_numbers(table.clients.len(), orgs.as_deref());
-    let repaired = repair(&Repair {
-        clusters: &wanted,
-        orgs: &numbers,
-        rule: crowd_rule,
-        closeness: Some(Closeness {
-            divergences: &table.divergences,
-            tau: tau.tau,
-        }),
-        moves: Moves::default(),
-    });
+    let Planned {
+        tau,
+        wanted,
+        repaired,
+    } = plan(&table.divergences, threshold, &numbers, crowd_rule)
+        .map_err(|error| Failure::new(Exit::Config, error))?;
     let clients = table.clients.len();
     let names = Names {
         clients: &table.clients,

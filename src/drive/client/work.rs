@@ -1,8 +1,13 @@
 //! The learner's part of a round, run off the network's thread: score a model, or train and take differences.
 
 use crate::config::TrainingConfig;
+use crate::describe::describe;
 use crate::picture;
+use chacha20::ChaCha20Rng;
+use std::sync::Arc;
 use veilsum_aggregation::ClientUpdate;
+use veilsum_aggregation::client::Membership;
+use veilsum_attestation::statement::{ClusteringRule, Policy};
 use veilsum_crypto::{ClusterId, Digest, RoundId};
 use veilsum_learner::{DepthMetrics, LearnError, Learner, TrainLength, TrainPlan, TrainReport, Weights};
 
@@ -22,6 +27,14 @@ pub(super) enum Job {
         cluster: ClusterId,
         model: Vec<f32>,
     },
+    /// Describe the client's data with the encoder of a model.
+    Describe {
+        clustering: u64,
+        model: Vec<f32>,
+        member: Arc<Membership>,
+        rule: ClusteringRule,
+        noise: Box<ChaCha20Rng>,
+    },
     /// Train from the mean of the clusters' models and take the difference to each.
     Train {
         round: RoundId,
@@ -36,6 +49,10 @@ pub(super) enum JobResult {
         round: RoundId,
         cluster: ClusterId,
         evaluation: Result<Option<Score>, WorkError>,
+    },
+    Described {
+        clustering: u64,
+        outcome: Result<Vec<u8>, WorkError>,
     },
     Trained {
         round: RoundId,
@@ -80,6 +97,16 @@ impl Work {
                 cluster,
                 evaluation: self.score(model),
             },
+            Job::Describe {
+                clustering,
+                model,
+                member,
+                rule,
+                mut noise,
+            } => JobResult::Described {
+                clustering,
+                outcome: self.describe(clustering, model, &member.policy, &rule, &mut noise),
+            },
             Job::Train {
                 round,
                 generation,
@@ -109,6 +136,22 @@ impl Work {
             metrics: evaluation.metrics,
             example,
         }))
+    }
+
+    fn describe(
+        &mut self,
+        clustering: u64,
+        model: Vec<f32>,
+        policy: &Policy,
+        rule: &ClusteringRule,
+        noise: &mut ChaCha20Rng,
+    ) -> Result<Vec<u8>, WorkError> {
+        let weights = Weights::new(self.learner.layout(), model)?;
+        self.learner.load(&weights)?;
+        // Another draw for each clustering, the same one after a crash.
+        let seed = self.training.seed.wrapping_add(clustering << 32);
+        let descriptor = describe(self.learner.as_mut(), policy, rule, seed, noise)?;
+        Ok(descriptor.encode())
     }
 
     /// FeDepth's client step: start from the mean of the models of one's clusters; what goes back to each cluster is the
