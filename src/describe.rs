@@ -1,10 +1,15 @@
 //! What the policy's clustering rule means for descriptors: how a client makes one, and what the server makes of them.
 
 use rand_core::CryptoRng;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use veilsum_aggregation::cluster::{DivergenceError, Divergences, Gaussian, GaussianError, Noisy};
+use veilsum_aggregation::cluster::{
+    self, DivergenceError, Divergences, Gaussian, GaussianError, Noisy, Planned, ThresholdError,
+};
 use veilsum_aggregation::privacy::{PrivacyError, zcdp};
-use veilsum_attestation::statement::{ClusteringRule, Policy};
+use veilsum_attestation::release::planning_rule;
+use veilsum_attestation::statement::{ClientSet, ClusteringRule, KeyBook, Policy};
+use veilsum_crypto::ClientId;
 use veilsum_crypto::label::Label;
 use veilsum_learner::descriptor::{Draw, Noise, Pooling, Summary};
 use veilsum_learner::{Descriptor, DescriptorError, LearnError, Learner};
@@ -114,6 +119,54 @@ pub fn divergences(descriptors: &[Descriptor], threads: NonZeroUsize) -> Result<
     Ok(Noisy::estimate(&noisy, threads)?.divergences)
 }
 
+/// The plan that descriptors give under a policy: the same for the server that makes it and for whoever checks it.
+///
+/// # Errors
+/// [`DescribeError`]: no threshold in the divergences, or no plan that hides everybody.
+pub fn plan(
+    descriptors: &BTreeMap<ClientId, Descriptor>,
+    book: &KeyBook,
+    policy: &Policy,
+    rule: &ClusteringRule,
+) -> Result<(Planned, Vec<ClientSet>), DescribeError> {
+    let list: Vec<Descriptor> = descriptors.values().cloned().collect();
+    let columns: Vec<ClientId> = descriptors.keys().copied().collect();
+    let orgs = columns
+        .iter()
+        .map(|client| {
+            let member = book.members().get(client);
+            member
+                .map(|member| member.org.0)
+                .ok_or(DescribeError::Stranger(*client))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let planned = cluster::plan(
+        &divergences(&list, threads)?,
+        rule.threshold.into(),
+        &orgs,
+        planning_rule(policy),
+    )?;
+    let matrix = &planned.repaired.clusters;
+    let left = matrix.clusters();
+    if left == 0 || left > MOST_CLUSTERS || !planned.repaired.verdict.is_safe() {
+        return Err(DescribeError::NoPlan {
+            clients: columns.len(),
+            wanted: planned.wanted.clusters(),
+            left,
+        });
+    }
+    let clusters = (0..left)
+        .map(|cluster| {
+            matrix
+                .members(cluster)
+                .filter_map(|column| columns.get(column).copied())
+                .collect()
+        })
+        .collect();
+    Ok((planned, clusters))
+}
+
 fn noise(rule: &ClusteringRule) -> Option<Noise> {
     rule.noise.map(|noise| Noise {
         clip: f64::from(noise.clip_micros) / 1e6,
@@ -129,7 +182,7 @@ fn pooling(rule: &ClusteringRule) -> Pooling {
     }
 }
 
-/// Why a descriptor is not taken. The client that sent it is at fault.
+/// Why a descriptor is not taken, the fault of the client that sent it, or why descriptors give no plan.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescribeError {
@@ -161,11 +214,29 @@ pub enum DescribeError {
     /// No normal distribution.
     #[error(transparent)]
     Gaussian(#[from] GaussianError),
+    /// Somebody who is not enrolled.
+    #[error("a descriptor of {0}, who is not enrolled")]
+    Stranger(ClientId),
+    /// No threshold.
+    #[error(transparent)]
+    Threshold(#[from] ThresholdError),
+    /// Nothing that the disclosure rule lets.
+    #[error("of {clients} clients no plan comes that hides everybody: {left} clusters are left of {wanted}")]
+    NoPlan {
+        /// Clients with a descriptor.
+        clients: usize,
+        /// Soft clusters.
+        wanted: usize,
+        /// Clusters after the repair.
+        left: usize,
+    },
     /// Descriptors that do not compare.
     #[error(transparent)]
     Divergence(#[from] DivergenceError),
 }
 
+/// Clusters of a plan.
+const MOST_CLUSTERS: usize = 64;
 const SOURCE: Label = Label::new("descriptor-source");
 
 #[cfg(test)]

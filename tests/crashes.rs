@@ -13,7 +13,7 @@
 #[path = "processes/player.rs"]
 mod player;
 
-use player::{Player, client_toml, consortium, edit, text, veilsum};
+use player::{Player, client_toml, consortium_with, edit, text, veilsum};
 use std::path::Path;
 
 /// What became of one run.
@@ -27,8 +27,12 @@ struct Run {
 }
 
 fn run(victim: Option<u32>, step: u64) -> Run {
+    run_with(victim, step, &[])
+}
+
+fn run_with(victim: Option<u32>, step: u64, flags: &[&str]) -> Run {
     let dir = tempfile::tempdir().unwrap();
-    let kit = consortium(dir.path(), 2);
+    let kit = consortium_with(dir.path(), 2, flags);
     // Whoever comes back finds everybody; nobody waits long for one that does not.
     edit(
         &kit.join("server/server.toml"),
@@ -155,6 +159,33 @@ fn a_server_killed_at_some_steps_goes_on_or_says_so() {
     every(None, 61);
     // The last steps of the last round: all is published and nobody was told yet.
     assert!(run(None, 265).crashed);
+}
+
+/// Clusters of what the clients see, made anew for each round.
+const CLUSTERED: [&str; 4] = ["--cluster-by", "overlap:1", "--recluster", "1"];
+
+/// The server's first steps are the eight descriptors; a client's are hello, the ledger's entry and its answer.
+fn while_describing(server: impl Iterator<Item = u64>, client: impl Iterator<Item = u64>) {
+    for (victim, step) in server
+        .map(|step| (None, step))
+        .chain(client.map(|step| (Some(3), step)))
+    {
+        let run = run_with(victim, step, &CLUSTERED);
+        println!("{victim:?}, step {step}: {:?}, {:?}", run.survivors, run.aborted);
+        assert!(run.crashed, "step {step}");
+        assert!(!run.survivors.is_empty(), "step {step}");
+    }
+}
+
+#[test]
+fn whoever_is_killed_while_data_is_described_says_the_same_again() {
+    while_describing([5].into_iter(), [4].into_iter());
+}
+
+#[test]
+#[ignore = "the test above takes some steps"]
+fn whoever_is_killed_at_any_step_of_describing_says_the_same_again() {
+    while_describing(1..=12, 1..=8);
 }
 
 #[test]

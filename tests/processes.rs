@@ -12,7 +12,7 @@
 #[path = "processes/player.rs"]
 mod player;
 
-use player::{Player, client_toml, consortium, edit, text, veilsum};
+use player::{Player, client_toml, consortium, consortium_with, edit, text, veilsum};
 use std::fs;
 
 #[test]
@@ -351,6 +351,61 @@ fn the_demo_runs_from_one_end_to_the_other() {
     );
     let bundle = demo.join("consortium/auditor/bundle.veil");
     assert!(veilsum(&["audit", bundle.to_str().unwrap()]).status.success());
+}
+
+#[test]
+fn clusters_come_of_what_clients_say_and_can_be_replayed() {
+    let dir = tempfile::tempdir().unwrap();
+    let kit = consortium_with(dir.path(), 2, &["--cluster-by", "overlap:1"]);
+    let mut server = Player::server(&kit);
+    server.wait_for("listening");
+    let mut clients: Vec<Player> = (0..8).map(|client| Player::client(&kit, client, &[])).collect();
+    assert_eq!(server.exit(), 0, "{}", server.said());
+    for client in &mut clients {
+        assert_eq!(client.exit(), 0, "{}", client.said());
+    }
+    let bundle = kit.join("auditor/bundle.veil");
+    let bundle = bundle.to_str().unwrap();
+    assert!(veilsum(&["audit", bundle]).status.success());
+    let descriptors = kit.join("server/state/descriptors");
+    let replayed = veilsum(&[
+        "plan",
+        "replay",
+        bundle,
+        "--descriptors",
+        descriptors.to_str().unwrap(),
+    ]);
+    assert_eq!(replayed.status.code(), Some(0), "{}", text(&replayed.stderr));
+    assert!(text(&replayed.stdout).contains("8 descriptors: the plan follows from them"));
+    // Without the descriptors it stays open.
+    let nothing = dir.path().join("nothing");
+    fs::create_dir(&nothing).unwrap();
+    let open = veilsum(&[
+        "plan",
+        "replay",
+        bundle,
+        "--descriptors",
+        nothing.to_str().unwrap(),
+    ]);
+    assert_eq!(open.status.code(), Some(3));
+    assert!(
+        text(&open.stdout).contains("not checkable"),
+        "{}",
+        text(&open.stdout)
+    );
+    // A server that names clusters under such a policy is told so before it listens.
+    edit(
+        &kit.join("server/server.toml"),
+        &[("[round]\n", "[round]\nclusters = [[0, 1, 2, 3, 4, 5, 6, 7]]\n")],
+    );
+    let toml = kit.join("server/server.toml");
+    let named = veilsum(&["serve", "--config", toml.to_str().unwrap()]);
+    assert_eq!(named.status.code(), Some(3));
+    assert!(
+        text(&named.stderr).contains("round.clusters"),
+        "{}",
+        text(&named.stderr)
+    );
 }
 
 #[test]

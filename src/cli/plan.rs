@@ -8,6 +8,7 @@ mod file;
 mod input;
 mod make;
 mod record;
+mod replay;
 mod sheet;
 mod table;
 
@@ -33,6 +34,9 @@ enum Verb {
     Check(CheckArgs),
     /// Say why each pair of clients shares a cluster or not, and what the repair did.
     Explain(ExplainArgs),
+    /// Say whether the plans of a log follow from the clients' descriptors: `veilsum plan replay auditor/bundle.veil
+    /// --descriptors server/state/descriptors`. Exit 0 when they do, 6 when one does not.
+    Replay(ReplayArgs),
 }
 
 /// What every combination of sums must cover.
@@ -110,6 +114,21 @@ struct ThresholdArgs {
 }
 
 #[derive(Clone, Debug, Args)]
+struct ReplayArgs {
+    /// The auditor's bundle. Only its log is read; `veilsum audit` judges the rest.
+    bundle: PathBuf,
+    /// A folder with the descriptors, as the server keeps them.
+    #[arg(long, value_name = "FOLDER")]
+    descriptors: PathBuf,
+    /// Whom to trust; without it, `auditor.toml` beside the bundle.
+    #[arg(long, value_name = "FILE")]
+    trust: Option<PathBuf>,
+    /// How to print.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+#[derive(Clone, Debug, Args)]
 struct ExplainArgs {
     /// The plan's JSON, as `veilsum plan make` wrote it.
     file: PathBuf,
@@ -123,5 +142,6 @@ pub(super) fn run(args: &PlanArgs) -> Result<Exit, Failure> {
         Verb::Make(args) => make::run(args),
         Verb::Check(args) => check::run(args),
         Verb::Explain(args) => explain::run(args),
+        Verb::Replay(args) => replay::run(args),
     }
 }

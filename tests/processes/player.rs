@@ -17,13 +17,19 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 
 /// A consortium with the linear learner on a free port; deadlines are short so that a failing test is, too.
 pub(crate) fn consortium(dir: &Path, rounds: u32) -> PathBuf {
+    consortium_with(dir, rounds, &[])
+}
+
+/// The same with more flags.
+pub(crate) fn consortium_with(dir: &Path, rounds: u32, more: &[&str]) -> PathBuf {
     let port = std::net::UdpSocket::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap()
         .port();
     let kit = dir.join("kit");
-    let made = veilsum(&[
+    let (rounds, addr) = (rounds.to_string(), format!("127.0.0.1:{port}"));
+    let mut words = vec![
         "init",
         "consortium",
         "--dir",
@@ -31,10 +37,12 @@ pub(crate) fn consortium(dir: &Path, rounds: u32) -> PathBuf {
         "--learner",
         "linear",
         "--rounds",
-        &rounds.to_string(),
+        &rounds,
         "--addr",
-        &format!("127.0.0.1:{port}"),
-    ]);
+        &addr,
+    ];
+    words.extend(more);
+    let made = veilsum(&words);
     assert!(made.status.success(), "{}", text(&made.stderr));
     edit(
         &kit.join("server/server.toml"),

@@ -7,17 +7,14 @@ use crate::drive::frame;
 use crate::drive::model::FROZEN;
 use crate::events::ServerEvent;
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use veilsum_aggregation::cluster::{self, Planned};
 use veilsum_aggregation::message::Described;
 use veilsum_aggregation::{Gathering, ToServer};
 use veilsum_attestation::Log;
 use veilsum_attestation::heir::heirs;
-use veilsum_attestation::release::planning_rule;
-use veilsum_attestation::statement::{ClientSet, ClusteringRule};
+use veilsum_attestation::statement::ClusteringRule;
 use veilsum_crypto::{ClientId, ClusterId, RoundId};
 use veilsum_learner::Descriptor;
 
@@ -33,17 +30,10 @@ impl Driver<'_> {
         }
         let mut gathering = Gathering::new(Arc::clone(&self.plan.setup), log, number);
         let known = self.descriptors(&mut gathering, &rule).await?;
-        let planned = self.planned(&known, &rule)?;
+        let setup = &self.plan.setup;
+        let (planned, clusters) = describe::plan(&known, &setup.book, &setup.policy, &rule)
+            .map_err(|error| ServeError::Clustering(error.to_string()))?;
         let columns: Vec<ClientId> = known.keys().copied().collect();
-        let matrix = &planned.repaired.clusters;
-        let clusters: Vec<ClientSet> = (0..matrix.clusters())
-            .map(|cluster| {
-                matrix
-                    .members(cluster)
-                    .filter_map(|column| columns.get(column).copied())
-                    .collect()
-            })
-            .collect();
         self.emit(&ServerEvent::Clustered {
             clustering: number,
             tau: planned.tau.tau.to_string(),
@@ -189,39 +179,6 @@ impl Driver<'_> {
         Ok(Ok(descriptor))
     }
 
-    fn planned(
-        &self,
-        known: &BTreeMap<ClientId, Descriptor>,
-        rule: &ClusteringRule,
-    ) -> Result<Planned, ServeError> {
-        let setup = &self.plan.setup;
-        let wrong = |reason: String| ServeError::Clustering(reason);
-        let descriptors: Vec<Descriptor> = known.values().cloned().collect();
-        let orgs: Vec<u32> = known
-            .keys()
-            .filter_map(|client| Some(setup.book.members().get(client)?.org.0))
-            .collect();
-        let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let divergences =
-            describe::divergences(&descriptors, threads).map_err(|error| wrong(error.to_string()))?;
-        let planned = cluster::plan(
-            &divergences,
-            rule.threshold.into(),
-            &orgs,
-            planning_rule(&setup.policy),
-        )
-        .map_err(|error| wrong(error.to_string()))?;
-        let clusters = planned.repaired.clusters.clusters();
-        if clusters == 0 || clusters > MOST_CLUSTERS || !planned.repaired.verdict.is_safe() {
-            return Err(wrong(format!(
-                "of {} clients no plan comes that hides everybody: {clusters} clusters are left of {}",
-                known.len(),
-                planned.wanted.clusters()
-            )));
-        }
-        Ok(planned)
-    }
-
     /// Sends a client the models of its clusters.
     pub(super) fn post_models(&mut self, client: ClientId) {
         let mine: Vec<(ClusterId, Arc<[f32]>)> = (0u16..)
@@ -235,6 +192,3 @@ impl Driver<'_> {
         }
     }
 }
-
-/// Clusters of a plan.
-const MOST_CLUSTERS: usize = 64;
