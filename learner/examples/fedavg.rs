@@ -108,10 +108,8 @@ fn average(
 }
 
 fn folder(dir: &Path, config: &DepthLearnerConfig) -> Result<DepthDataset, Failure> {
-    let (data, report) = read_client(
-        dir,
-        &FolderOptions::new(config.network.width, config.network.height),
-    )?;
+    let (width, height) = config.network.picture();
+    let (data, report) = read_client(dir, &FolderOptions::new(width, height))?;
     println!("{report}");
     Ok(data)
 }

@@ -179,6 +179,17 @@ pub enum LearnError {
     /// A list of tensors that is no layout.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// A file of pretrained weights that does not fit the network.
+    #[error(
+        "{}: {what}; nothing was loaded: check that the file is of this network and size, and which names it uses",
+        path.display()
+    )]
+    Pretrained {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong, with the tensors' names.
+        what: String,
+    },
     /// libtorch refused an operation.
     #[cfg(feature = "torch")]
     #[error("libtorch: {0}")]

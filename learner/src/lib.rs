@@ -12,6 +12,7 @@
 //! * [`tensor`], [`weights`]: shared and private tensors as different types; only shared ones become an upload
 //! * [`learner`]: the trait, training plans and reports
 //! * [`metrics`]: the usual depth scores
+//! * [`schedule`]: how learning rates move
 //! * [`data`]: folder reader, seeded generator
 //! * [`descriptor`]: what a client says about its data so that it can be clustered
 //! * [`demo`]: settings for a short demonstration
@@ -33,6 +34,7 @@ pub mod error;
 pub mod layout;
 pub mod learner;
 pub mod metrics;
+pub mod schedule;
 mod shuffle;
 pub mod tensor;
 pub mod toy;
@@ -48,5 +50,6 @@ pub use error::LearnError;
 pub use layout::{Layout, LayoutError, TensorClass, TensorSpec};
 pub use learner::{DepthExample, Evaluation, Learner, TrainLength, TrainPlan, TrainReport};
 pub use metrics::{DepthMetrics, DepthRange, MetricsError};
+pub use schedule::Schedule;
 pub use tensor::{PrivateTensor, SharedTensor};
 pub use weights::{Delta, Weights};

@@ -9,8 +9,10 @@ use crate::error::LearnError;
 use crate::metrics::DepthRange;
 use crate::torch::bins::{Bins, BinsConfig, BinsHead, Spacing};
 pub use crate::torch::block::Norm;
-use crate::torch::decoder::{Decoder, DecoderConfig};
+use crate::torch::decoder::{Decoder, DecoderConfig, DecoderForm};
 use crate::torch::encoder::{Encoder, EncoderConfig};
+use crate::torch::network::{DepthNetwork, Prediction, encoder_path};
+use crate::torch::pass::Pass;
 
 /// All sizes of a network. Every client of a federation uses the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +52,7 @@ impl AdaBinsConfig {
                 bottleneck: 32,
                 widths: [32, 24, 16, 16],
                 convolutions: 1,
+                form: DecoderForm::Lean,
             },
             bins: BinsConfig {
                 count: 32,
@@ -61,8 +64,28 @@ impl AdaBinsConfig {
                 heads: 4,
                 feedforward: 64,
                 hidden: 64,
+                dropout: 0.0,
                 spacing: Spacing::Log,
             },
+        }
+    }
+
+    /// The published network: 78 million parameters. Published inputs are 544 × 416 (NYU) and 704 × 352 (KITTI).
+    #[must_use]
+    pub fn published(range: DepthRange) -> Self {
+        Self {
+            width: 544,
+            height: 416,
+            range,
+            norm: Norm::Batch,
+            encoder: EncoderConfig::EfficientNetB5,
+            decoder: DecoderConfig {
+                bottleneck: 2048,
+                widths: [1024, 512, 256, 128],
+                convolutions: 2,
+                form: DecoderForm::Published,
+            },
+            bins: BinsConfig::published(),
         }
     }
 
@@ -94,9 +117,6 @@ impl AdaBinsConfig {
         }
         self.bins.check(self.width / 2, self.height / 2)
     }
-
-    /// The beginnings of the names of all tensors that may travel.
-    pub(crate) const SHARED: [&str; 3] = ["encoder.", "decoder.", "bins."];
 }
 
 /// The network. Its tensors live in the store whose path it was built with.
@@ -117,7 +137,7 @@ impl AdaBins {
         config.check()?;
         let [_, _, _, last] = config.decoder.widths;
         Ok(Self {
-            encoder: config.encoder.build(&(path / "encoder"), config.norm),
+            encoder: config.encoder.build(&encoder_path(path), config.norm),
             decoder: Decoder::new(
                 &(path / "decoder"),
                 &config.decoder,
@@ -130,25 +150,23 @@ impl AdaBins {
 
     /// Predicts at half the input's size. `pictures` is `[B, 3, H, W]`, as [`normalise`] gives them.
     #[must_use]
-    pub fn forward(&self, pictures: &Tensor, train: bool) -> Bins {
-        let maps = self.encoder.forward(pictures, train);
-        self.head.forward(&self.decoder.forward(&maps, train))
+    pub fn bins(&self, pictures: &Tensor, pass: &mut Pass) -> Bins {
+        let maps = self.encoder.forward(pictures, pass.is_train());
+        let map = self.decoder.forward(&maps, pass.is_train());
+        self.head.forward(&map, pass)
     }
+}
 
-    /// The encoder's last map, `[B, C, H / 32, W / 32]`; `None` for an encoder without stages.
-    #[must_use]
-    pub fn features(&self, pictures: &Tensor) -> Option<Tensor> {
+impl DepthNetwork for AdaBins {
+    fn features(&self, pictures: &Tensor) -> Option<Tensor> {
         self.encoder.forward(pictures, false).pop()
     }
 
-    /// Predicts at the input's size: `[B, 1, H, W]`, metres, and the bin centres.
-    pub fn predict(&self, pictures: &Tensor, train: bool) -> (Tensor, Tensor) {
-        let bins = self.forward(pictures, train);
+    fn forward(&self, pictures: &Tensor, pass: &mut Pass) -> Prediction {
+        let bins = self.bins(pictures, pass);
         let (_, _, height, width) = pictures.size4().unwrap_or_default();
-        (
-            bins.depth.upsample_bilinear2d([height, width], true, None, None),
-            bins.centres,
-        )
+        Prediction::of_depth(bins.depth.upsample_bilinear2d([height, width], true, None, None))
+            .with_centres(bins.centres)
     }
 }
 
@@ -167,6 +185,7 @@ mod tests {
 
     use super::*;
     use crate::torch::initial::draw;
+    use crate::torch::network::SHARED;
     use crate::torch::store::Store;
 
     const RANGE: DepthRange = DepthRange {
@@ -184,10 +203,50 @@ mod tests {
     #[test]
     fn tiny_has_the_size_it_says() {
         let (vars, _) = network(&AdaBinsConfig::tiny(RANGE));
-        let store = Store::new(vars, &AdaBinsConfig::SHARED, &[]).unwrap();
+        let store = Store::new(vars, &SHARED, &[]).unwrap();
         let len = store.layout().upload_len();
         assert!((150_000..190_000).contains(&len), "{len}");
         assert_eq!(store.layout().private().count(), 0);
+    }
+
+    fn count(vars: &VarStore, part: &str) -> usize {
+        vars.variables()
+            .iter()
+            .filter(|(name, tensor)| name.starts_with(part) && tensor.requires_grad())
+            .map(|(_, tensor)| tensor.numel())
+            .sum()
+    }
+
+    /// Numbers counted in the published network; 2 x 2048 of its encoder are a norm that nothing reads.
+    #[test]
+    fn published_has_the_published_sizes() {
+        let store = VarStore::new(Device::Cpu);
+        AdaBins::new(&store.root(), &AdaBinsConfig::published(RANGE)).unwrap();
+        let output = count(&store, "bins.out.");
+        assert_eq!(output, 33_024);
+        assert_eq!(count(&store, "bins.") - output, 5_890_048);
+        assert_eq!(count(&store, "decoder."), 43_993_472);
+        assert_eq!(count(&store, "encoder.") + 4096, 28_340_784);
+        assert_eq!(count(&store, "") + 4096, 78_257_328);
+    }
+
+    #[test]
+    #[ignore = "half a minute"]
+    fn published_forward_at_full_size() {
+        let config = AdaBinsConfig::published(RANGE);
+        let (_, network) = network(&config);
+        let bytes = Tensor::arange(416 * 544 * 3, (Kind::Int64, Device::Cpu))
+            .remainder(251)
+            .to_kind(Kind::Uint8)
+            .view([1, 416, 544, 3]);
+        let bins = tch::no_grad(|| network.bins(&normalise(&bytes), &mut Pass::evaluate()));
+        assert_eq!(bins.depth.size(), [1, 1, 208, 272]);
+        assert_eq!(bins.edges.size(), [1, 257]);
+        let (low, high) = (
+            bins.depth.min().double_value(&[]),
+            bins.depth.max().double_value(&[]),
+        );
+        assert!(low >= 0.2 && high <= 80.0, "{low} to {high}");
     }
 
     #[test]
@@ -201,9 +260,10 @@ mod tests {
             noise.view([2, 96, 128, 3]),
             Tensor::full([2, 96, 128, 3], 255, (Kind::Uint8, Device::Cpu)),
         ] {
-            let (depth, centres) = network.predict(&normalise(&bytes), false);
+            let prediction = network.forward(&normalise(&bytes), &mut Pass::evaluate());
+            let depth = prediction.depth();
             assert_eq!(depth.size(), [2, 1, 96, 128]);
-            assert_eq!(centres.size(), [2, 32]);
+            assert_eq!(prediction.centres().map(Tensor::size), Some(vec![2, 32]));
             let (low, high) = (depth.min().double_value(&[]), depth.max().double_value(&[]));
             assert!(low >= 0.2 && high <= 80.0, "{low} to {high}");
         }
@@ -215,8 +275,8 @@ mod tests {
         let bytes = Tensor::arange(96 * 128 * 3, (Kind::Int64, Device::Cpu))
             .remainder(241)
             .to_kind(Kind::Uint8);
-        let (depth, centres) = network.predict(&normalise(&bytes.view([1, 96, 128, 3])), true);
-        (depth.mean(Kind::Float) + centres.square().mean(Kind::Float)).backward();
+        let bins = network.bins(&normalise(&bytes.view([1, 96, 128, 3])), &mut Pass::train(1));
+        (bins.depth.mean(Kind::Float) + bins.centres.square().mean(Kind::Float)).backward();
         for (name, tensor) in vars.variables() {
             assert!(tensor.grad().defined(), "{name} has no gradient");
         }
@@ -229,7 +289,7 @@ mod tests {
             ..AdaBinsConfig::tiny(RANGE)
         };
         let (vars, network) = network(&config);
-        let store = Store::new(vars, &AdaBinsConfig::SHARED, &[]).unwrap();
+        let store = Store::new(vars, &SHARED, &[]).unwrap();
         let buffers: Vec<_> = store
             .layout()
             .uploaded()
@@ -238,7 +298,10 @@ mod tests {
         // Two per norm: 10 in the encoder, 4 in the decoder.
         assert_eq!(buffers.len(), 28);
         let before = store.weights().unwrap();
-        let _ = network.predict(&Tensor::ones([2, 3, 96, 128], (Kind::Float, Device::Cpu)), true);
+        let _ = network.bins(
+            &Tensor::ones([2, 3, 96, 128], (Kind::Float, Device::Cpu)),
+            &mut Pass::train(1),
+        );
         assert_ne!(
             store.weights().unwrap(),
             before,

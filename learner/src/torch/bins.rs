@@ -9,9 +9,10 @@ use tch::{Kind, Tensor};
 use crate::error::LearnError;
 use crate::metrics::DepthRange;
 use crate::torch::block::size;
+use crate::torch::pass::Pass;
 
 /// Sizes of the head.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BinsConfig {
     /// Bins (published: 256).
     pub count: usize,
@@ -31,6 +32,8 @@ pub struct BinsConfig {
     pub feedforward: usize,
     /// Width of the two hidden layers that predict bin widths (published: 256).
     pub hidden: usize,
+    /// Share of a transformer layer's numbers zeroed in training (published: 0.1).
+    pub dropout: f64,
     /// On which axis the widths are laid out.
     pub spacing: Spacing,
 }
@@ -72,6 +75,24 @@ pub struct Bins {
 }
 
 impl BinsConfig {
+    /// The published head.
+    #[must_use]
+    pub fn published() -> Self {
+        Self {
+            count: 256,
+            embed: 128,
+            patch: 16,
+            queries: 128,
+            positions: 500,
+            layers: 4,
+            heads: 4,
+            feedforward: 1024,
+            hidden: 256,
+            dropout: 0.1,
+            spacing: Spacing::Linear,
+        }
+    }
+
     /// Checks that a map of `width` × `height` fits the head.
     ///
     /// # Errors
@@ -96,6 +117,12 @@ impl BinsConfig {
             return wrong(format!(
                 "bins.embed {} must be a multiple of bins.heads {}",
                 self.embed, self.heads
+            ));
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            return wrong(format!(
+                "bins.dropout is {} but must be at least 0 and below 1",
+                self.dropout
             ));
         }
         let patches = (width / self.patch) * (height / self.patch);
@@ -159,13 +186,13 @@ impl BinsHead {
     }
 
     /// `map` is `[B, C, h, w]`, the decoder's output.
-    pub(crate) fn forward(&self, map: &Tensor) -> Bins {
+    pub(crate) fn forward(&self, map: &Tensor, pass: &mut Pass) -> Bins {
         // [B, patches, embed]
         let mut tokens = self.patches.forward(map).flatten(2, -1).transpose(1, 2);
         let count = tokens.size().get(1).copied().unwrap_or(0);
         tokens += self.positions.narrow(0, 0, count);
         for layer in &self.layers {
-            tokens = layer.forward(&tokens);
+            tokens = layer.forward(&tokens, pass);
         }
         let edges = self.edges(&tokens.select(1, 0));
         let inner = edges.size().get(1).copied().unwrap_or(1) - 1;
@@ -205,8 +232,7 @@ impl BinsHead {
     }
 }
 
-/// One post-norm transformer encoder layer. The published dropout of 0.1 is left out: with it, training would depend on
-/// libtorch's global random state.
+/// One post-norm transformer encoder layer.
 #[derive(Debug)]
 struct Layer {
     query_key_value: nn::Linear,
@@ -216,6 +242,7 @@ struct Layer {
     down: nn::Linear,
     norm2: nn::LayerNorm,
     heads: i64,
+    dropout: f64,
 }
 
 impl Layer {
@@ -231,10 +258,11 @@ impl Layer {
             down: linear("down", wide, embed),
             norm2: norm("norm2"),
             heads: size(config.heads),
+            dropout: config.dropout,
         }
     }
 
-    fn forward(&self, tokens: &Tensor) -> Tensor {
+    fn forward(&self, tokens: &Tensor, pass: &mut Pass) -> Tensor {
         let (batch, count, embed) = tokens.size3().unwrap_or_default();
         let each = embed / self.heads.max(1);
         // [3, B, heads, tokens, each]
@@ -247,13 +275,16 @@ impl Layer {
         #[expect(clippy::cast_precision_loss, reason = "a head's width is small")]
         let scale = 1.0 / (each as f64).sqrt();
         let attention = (query.matmul(&key.transpose(-2, -1)) * scale).softmax(-1, Kind::Float);
+        let attention = pass.dropout(attention, self.dropout);
         let mixed = attention
             .matmul(&value)
             .transpose(1, 2)
             .reshape([batch, count, embed]);
-        let tokens = self.norm1.forward(&(tokens + self.joined.forward(&mixed)));
-        let wide = self.up.forward(&tokens).relu();
-        self.norm2.forward(&(&tokens + self.down.forward(&wide)))
+        let mixed = pass.dropout(self.joined.forward(&mixed), self.dropout);
+        let tokens = self.norm1.forward(&(tokens + mixed));
+        let wide = pass.dropout(self.up.forward(&tokens).relu(), self.dropout);
+        let more = pass.dropout(self.down.forward(&wide), self.dropout);
+        self.norm2.forward(&(&tokens + more))
     }
 }
 
@@ -275,6 +306,7 @@ mod tests {
             heads: 2,
             feedforward: 16,
             hidden: 16,
+            dropout: 0.0,
             spacing,
         }
     }
@@ -305,7 +337,8 @@ mod tests {
         ] {
             for spacing in [Spacing::Linear, Spacing::Log] {
                 for scale in [0.0, 0.01, 1.0, 1e4] {
-                    let bins = head(spacing, range, 3).forward(&((&ramp - 1000.0) * scale));
+                    let bins =
+                        head(spacing, range, 3).forward(&((&ramp - 1000.0) * scale), &mut Pass::evaluate());
                     for edges in values(&bins.edges).chunks(17) {
                         assert_eq!(edges.first(), Some(&range.min_m));
                         assert!((edges[16] - range.cap_m).abs() < 1e-4 * range.cap_m, "{edges:?}");
@@ -330,10 +363,14 @@ mod tests {
         };
         let map = Tensor::zeros([1, 6, 12, 16], (Kind::Float, Device::Cpu));
         let near = |spacing| {
-            values(&head(spacing, range, 1).forward(&map).centres)
-                .iter()
-                .filter(|&&c| c < 4.0)
-                .count()
+            values(
+                &head(spacing, range, 1)
+                    .forward(&map, &mut Pass::evaluate())
+                    .centres,
+            )
+            .iter()
+            .filter(|&&c| c < 4.0)
+            .count()
         };
         assert!(near(Spacing::Log) > near(Spacing::Linear));
     }
@@ -366,18 +403,7 @@ mod tests {
     /// The limits of the published head on the inputs that users trip over.
     #[test]
     fn published_limits() {
-        let published = BinsConfig {
-            count: 256,
-            embed: 128,
-            patch: 16,
-            queries: 128,
-            positions: 500,
-            layers: 4,
-            heads: 4,
-            feedforward: 1024,
-            hidden: 256,
-            spacing: Spacing::Linear,
-        };
+        let published = BinsConfig::published();
         assert!(published.check(544 / 2, 416 / 2).is_ok());
         assert!(published.check(704 / 2, 352 / 2).is_ok());
         assert!(matches!(

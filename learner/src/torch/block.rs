@@ -23,8 +23,9 @@ pub(crate) struct Block {
     norm: NormLayer,
 }
 
+/// A normalisation of maps.
 #[derive(Debug)]
-enum NormLayer {
+pub(crate) enum NormLayer {
     Group {
         groups: i64,
         weight: Tensor,
@@ -35,34 +36,54 @@ enum NormLayer {
 
 impl Block {
     pub(crate) fn new(path: &nn::Path, from: i64, to: i64, stride: i64, norm: Norm) -> Self {
+        Self::with_bias(path, from, to, stride, norm, false)
+    }
+
+    /// A bias before a norm says nothing new; published weights have it all the same.
+    pub(crate) fn with_bias(
+        path: &nn::Path,
+        from: i64,
+        to: i64,
+        stride: i64,
+        norm: Norm,
+        bias: bool,
+    ) -> Self {
         let config = nn::ConvConfig {
             stride,
             padding: 1,
-            bias: false,
+            bias,
             ..nn::ConvConfig::default()
         };
         let conv = nn::conv2d(path / "conv", from, to, 3, config);
-        let norm_path = path / "norm";
-        let norm = match norm {
-            Norm::Group(channels) => NormLayer::Group {
-                groups: (to / size(channels)).max(1),
-                weight: norm_path.ones("weight", &[to]),
-                bias: norm_path.zeros("bias", &[to]),
-            },
-            Norm::Batch => NormLayer::Batch(nn::batch_norm2d(norm_path, to, nn::BatchNormConfig::default())),
-        };
+        let norm = NormLayer::new(&(path / "norm"), to, norm);
         Self { conv, norm }
     }
 
     pub(crate) fn forward(&self, input: &Tensor, train: bool) -> Tensor {
         let map = self.conv.forward(input);
-        let map = match &self.norm {
-            NormLayer::Group { groups, weight, bias } => {
+        self.norm.forward(&map, train).leaky_relu()
+    }
+}
+
+impl NormLayer {
+    pub(crate) fn new(path: &nn::Path, width: i64, norm: Norm) -> Self {
+        match norm {
+            Norm::Group(channels) => Self::Group {
+                groups: (width / size(channels)).max(1),
+                weight: path.ones("weight", &[width]),
+                bias: path.zeros("bias", &[width]),
+            },
+            Norm::Batch => Self::Batch(nn::batch_norm2d(path, width, nn::BatchNormConfig::default())),
+        }
+    }
+
+    pub(crate) fn forward(&self, map: &Tensor, train: bool) -> Tensor {
+        match self {
+            Self::Group { groups, weight, bias } => {
                 map.group_norm(*groups, Some(weight), Some(bias), 1e-5, false)
             }
-            NormLayer::Batch(norm) => norm.forward_t(&map, train),
-        };
-        map.leaky_relu()
+            Self::Batch(norm) => norm.forward_t(map, train),
+        }
     }
 }
 

@@ -4,11 +4,9 @@ use serde::{Deserialize, Serialize};
 use tch::{Tensor, nn};
 
 use crate::torch::block::{Block, Norm, size};
+use crate::torch::efficientnet::{self, EfficientNet};
 
 /// Which encoder.
-///
-/// The published AdaBins uses `EfficientNet-B5` with weights from image classification; it will be another variant here, giving maps of 24,
-/// 40, 64, 176 and 2048 channels at the same strides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -18,6 +16,10 @@ pub enum EncoderConfig {
         /// Channels after each stage.
         widths: [usize; 5],
     },
+    /// `EfficientNet-B5`, as the published AdaBins has it, with its own batch normalisation: maps of 24, 40, 64, 176 and
+    /// 2048 channels.
+    #[serde(rename = "efficientnet-b5")]
+    EfficientNetB5,
 }
 
 impl EncoderConfig {
@@ -26,12 +28,14 @@ impl EncoderConfig {
     pub fn channels(&self) -> [usize; 5] {
         match self {
             Self::Plain { widths } => *widths,
+            Self::EfficientNetB5 => efficientnet::CHANNELS,
         }
     }
 
     pub(crate) fn build(&self, path: &nn::Path, norm: Norm) -> Box<dyn Encoder> {
         match self {
             Self::Plain { widths } => Box::new(Plain::new(path, widths, norm)),
+            Self::EfficientNetB5 => Box::new(EfficientNet::new(path)),
         }
     }
 }

@@ -23,12 +23,30 @@ use crate::error::LearnError;
 ///
 /// [`LearnError::Torch`] if libtorch refuses a copy.
 pub fn draw(store: &VarStore, seed: u64) -> Result<(), LearnError> {
+    draw_as(store, seed, |_, _| None)
+}
+
+/// As [`draw`], but where `sizes` gives a root-mean-square size for a tensor's name and shape, it is drawn uniformly with
+/// that one. A size of 0 leaves the tensor zero.
+///
+/// # Errors
+///
+/// [`LearnError::Torch`] if libtorch refuses a copy.
+pub(crate) fn draw_as(
+    store: &VarStore,
+    seed: u64,
+    sizes: impl Fn(&str, &[i64]) -> Option<f32>,
+) -> Result<(), LearnError> {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let tensors: BTreeMap<String, Tensor> = store.variables().into_iter().collect();
     for (name, tensor) in tensors {
         let shape = tensor.size();
         let count: usize = tensor.numel();
-        let half_width = half_width(&name, &shape);
+        let half_width = match sizes(&name, &shape) {
+            // A uniform number within ±h has the root-mean-square size h / √3.
+            Some(size) => Some(size * 3.0_f32.sqrt()),
+            None => half_width(&name, &shape),
+        };
         let values: Vec<f32> = match half_width {
             Some(half) => (0..count).map(|_| half * signed_unit(&mut rng)).collect(),
             None if name.ends_with("weight") || name.ends_with("running_var") => vec![1.0; count],

@@ -12,12 +12,18 @@ use crate::error::LearnError;
 use crate::layout::Layout;
 use crate::learner::{DepthExample, Evaluation, Learner, TrainPlan, TrainReport};
 use crate::metrics::{DepthMetrics, DepthRange};
+use crate::schedule::Schedule;
 use crate::shuffle::shuffle;
 use crate::tensor::PrivateTensor;
-use crate::torch::adabins::{AdaBins, AdaBinsConfig, normalise};
+use crate::torch::adabins::normalise;
+use crate::torch::augment::{Augment, Colours, FlipTest, Part};
 use crate::torch::device::resolve;
-use crate::torch::initial::draw;
-use crate::torch::loss::{Silog, chamfer, silog};
+use crate::torch::network::{
+    DepthNetwork, ENCODER_GROUP, NetworkConfig, NetworkKind, NetworkSize, Prediction, SHARED,
+};
+use crate::torch::objective::Objective;
+use crate::torch::pass::Pass;
+use crate::torch::pretrained::Pretrained;
 use crate::torch::store::{Snapshot, Store};
 use crate::weights::Weights;
 
@@ -25,7 +31,7 @@ use crate::weights::Weights;
 #[derive(Clone, Debug, PartialEq)]
 pub struct DepthLearnerConfig {
     /// The network.
-    pub network: AdaBinsConfig,
+    pub network: NetworkConfig,
     /// Where it runs.
     pub device: DeviceChoice,
     /// CPU threads libtorch may use. Holds for the whole process; `None` leaves libtorch's own choice. One thread a
@@ -39,45 +45,101 @@ pub struct DepthLearnerConfig {
     /// steps a round they are the better estimate: a fresh start moves every weight by the full rate at first. After a
     /// failed round they start afresh in any case.
     pub keep_moments: bool,
-    /// Largest Euclidean length of a step's gradient (published: 0.1).
-    pub clip_norm: f64,
-    /// Weight of the bin-centre loss (published: 0.1).
-    pub chamfer: f64,
-    /// Form of the scale-invariant log loss.
-    pub silog: Silog,
-    /// Mirror half of the training frames, drawn from the plan's seed.
-    pub mirror: bool,
+    /// Largest Euclidean length of a step's gradient (published: AdaBins 0.1, DCDepth 1); `None` never shortens one, as
+    /// published for NeWCRFs.
+    pub clip_norm: Option<f64>,
+    /// How the learning rate moves within a plan.
+    pub schedule: Schedule,
+    /// The encoder's learning rate as a share of the rest's (published for DCDepth: 0.25).
+    pub encoder_rate: f64,
+    /// What training minimises.
+    pub objective: Objective,
+    /// Random changes to training frames, drawn from the plan's seed.
+    pub augment: Augment,
+    /// Whether scoring averages with the mirrored picture.
+    pub flip_test: FlipTest,
+    /// Weights of the encoder or the whole network to begin with, from a file.
+    pub pretrained: Option<Pretrained>,
     /// Beginnings of the names of tensors that stay, such as `bins.` for a head of the client's own.
     pub private: Vec<String>,
 }
 
 impl DepthLearnerConfig {
-    /// The tiny network on one thread.
+    /// One of the six ready-made networks. Tiny ones train on one thread, with settings for short rounds; published
+    /// ones with what their papers' code has for NYU, which means one plan for the whole training.
     #[must_use]
-    pub fn tiny(range: DepthRange) -> Self {
-        Self {
-            network: AdaBinsConfig::tiny(range),
+    pub fn new(kind: NetworkKind, size: NetworkSize, range: DepthRange) -> Self {
+        let base = Self {
+            network: NetworkConfig::new(kind, size, range),
             device: DeviceChoice::Cpu,
             threads: Some(1),
             weight_decay: 0.01,
             beta2: 0.99,
             keep_moments: true,
-            clip_norm: 5.0,
-            chamfer: 0.02,
-            silog: Silog::Unbiased,
-            mirror: true,
+            clip_norm: Some(5.0),
+            schedule: Schedule::Round,
+            encoder_rate: 1.0,
+            objective: Objective::new(kind, size),
+            augment: Augment::MIRROR,
+            flip_test: FlipTest::Off,
+            pretrained: None,
             private: Vec::new(),
+        };
+        if size == NetworkSize::Tiny {
+            return base;
         }
+        let base = Self {
+            threads: None,
+            weight_decay: 0.0,
+            beta2: 0.999,
+            flip_test: FlipTest::Ramps,
+            augment: Augment {
+                colours: Some(Colours::NYU),
+                ..Augment::MIRROR
+            },
+            ..base
+        };
+        match kind {
+            NetworkKind::AdaBins => Self {
+                weight_decay: 0.1,
+                clip_norm: Some(0.1),
+                schedule: Schedule::ADABINS,
+                flip_test: FlipTest::Mean,
+                augment: Augment {
+                    rotate_deg: 2.5,
+                    ..base.augment
+                },
+                ..base
+            },
+            NetworkKind::NewCrfs => Self {
+                clip_norm: None,
+                schedule: Schedule::NEWCRFS,
+                augment: Augment {
+                    known: Some(Part::NYU),
+                    ..base.augment
+                },
+                ..base
+            },
+            NetworkKind::DcDepth => Self {
+                clip_norm: Some(1.0),
+                schedule: Schedule::DCDEPTH,
+                encoder_rate: 0.25,
+                ..base
+            },
+        }
+    }
+
+    /// The tiny AdaBins on one thread.
+    #[must_use]
+    pub fn tiny(range: DepthRange) -> Self {
+        Self::new(NetworkKind::AdaBins, NetworkSize::Tiny, range)
     }
 }
 
 /// A client that trains a depth network with `AdamW`.
-///
-/// Within a round the learning rate rises over the first fifth of the steps and then falls along a cosine to a tenth of
-/// [`TrainPlan::learning_rate`].
 pub struct DepthLearner {
     config: DepthLearnerConfig,
-    network: AdaBins,
+    network: Box<dyn DepthNetwork>,
     store: Store,
     data: DepthDataset,
     optimiser: Option<nn::Optimizer>,
@@ -91,26 +153,27 @@ impl DepthLearner {
     /// [`LearnError::Network`] if the frames do not fit the network's input or its range, or for an unusable
     /// configuration; [`LearnError::Device`] if the device is absent.
     pub fn new(config: DepthLearnerConfig, seed: u64, data: DepthDataset) -> Result<Self, LearnError> {
-        let net = &config.network;
+        let (width, height) = config.network.picture();
+        let range = config.network.range();
         let wrong = |what: String| Err(LearnError::Network { what });
-        if (data.width(), data.height()) != (net.width, net.height) {
+        if (data.width(), data.height()) != (width, height) {
             return wrong(format!(
                 "frames of client '{}' are {}x{} but the network takes {}x{}: read them at that size",
                 data.name(),
                 data.width(),
                 data.height(),
-                net.width,
-                net.height
+                width,
+                height
             ));
         }
-        if data.range().cap_m > net.range.cap_m || data.range().min_m < net.range.min_m {
+        if data.range().cap_m > range.cap_m || data.range().min_m < range.min_m {
             return wrong(format!(
                 "depths of client '{}' run from {} m to {} m but the network says {} m to {} m: widen network.range or narrow the client's",
                 data.name(),
                 data.range().min_m,
                 data.range().cap_m,
-                net.range.min_m,
-                net.range.cap_m
+                range.min_m,
+                range.cap_m
             ));
         }
         if let Some(threads) = config.threads {
@@ -161,11 +224,26 @@ impl DepthLearner {
     ///
     /// [`LearnError::Torch`] if libtorch cannot hand the prediction over.
     pub fn predict(&self, frame: &Frame) -> Result<Vec<f32>, LearnError> {
-        let (pictures, _) = self.tensors(&[(frame, false)]);
-        let (depth, _) = tch::no_grad(|| self.network.predict(&pictures, false));
+        let (bytes, _) = self.tensors(&[(frame, false)]);
+        let (_, depth) = self.score(&normalise(&bytes));
         Ok(Vec::try_from(
             depth.to_device(Device::Cpu).contiguous().flatten(0, -1),
         )?)
+    }
+
+    /// A prediction and its depth `[B, 1, H, W]`, averaged with the mirrored picture's if asked for.
+    fn score(&self, pictures: &Tensor) -> (Prediction, Tensor) {
+        tch::no_grad(|| {
+            let straight = self.network.forward(pictures, &mut Pass::evaluate());
+            let depth = match self.config.flip_test {
+                FlipTest::Off => straight.depth().shallow_clone(),
+                flip => {
+                    let mirrored = self.network.forward(&pictures.flip([3]), &mut Pass::evaluate());
+                    flip.join(straight.depth(), mirrored.depth())
+                }
+            };
+            (straight, depth)
+        })
     }
 
     fn run(
@@ -176,6 +254,8 @@ impl DepthLearner {
         left_out: u32,
     ) -> Result<TrainReport, LearnError> {
         let mut rng = ChaCha20Rng::seed_from_u64(plan.seed ^ (u64::from(plan.round) << 32));
+        let mut changes = ChaCha20Rng::seed_from_u64(rng_seed(plan, CHANGES));
+        let mut pass = Pass::train(rng_seed(plan, OMISSIONS));
         let steps = plan.steps(usable.len());
         let mut report = TrainReport {
             steps,
@@ -184,6 +264,7 @@ impl DepthLearner {
             loss_last: 0.0,
             skipped_frames: 0,
         };
+        let mut first = None;
         let mut at = usable.len();
         for step in 0..steps {
             if at >= usable.len() {
@@ -196,16 +277,19 @@ impl DepthLearner {
                 .get(at..end)
                 .unwrap_or_default()
                 .iter()
-                .map(|frame| (*frame, self.config.mirror && rng.next_u32() & 1 == 1))
+                .map(|frame| (*frame, self.config.augment.mirror && rng.next_u32() & 1 == 1))
                 .collect();
             at = end;
-            report.samples += u32::try_from(batch.len()).unwrap_or(u32::MAX);
-            let (pictures, truth) = self.tensors(&batch);
-            let (depth, centres) = self.network.predict(&pictures, true);
-            // Every frame of the batch has valid depth, so neither loss is missing.
-            let Some(loss) = self.loss(&depth, &centres, &truth) else {
+            let (bytes, depth) = self.tensors(&batch);
+            let (pictures, truth) = self.augmented(&bytes, depth, &mut changes);
+            let prediction = self.network.forward(&pictures, &mut pass);
+            let used = u32::try_from(batch.len()).unwrap_or(u32::MAX);
+            // Turning a frame may have moved its only known pixels out of it.
+            let Some(loss) = self.config.objective.of(&prediction, &pictures, &truth) else {
+                report.skipped_frames += used;
                 continue;
             };
+            report.samples += used;
             let value = loss.double_value(&[]);
             if !value.is_finite() {
                 return Err(LearnError::NonFiniteLoss {
@@ -214,16 +298,27 @@ impl DepthLearner {
                     loss: value,
                 });
             }
-            optimiser.set_lr(plan.learning_rate * rate_share(step, steps));
+            let rate = plan.learning_rate * self.config.schedule.rate(step, steps);
+            optimiser.set_lr(rate);
+            optimiser.set_lr_group(ENCODER_GROUP, rate * self.config.encoder_rate);
+            if let Some(momentum) = self.config.schedule.momentum(step, steps) {
+                optimiser.set_momentum(momentum);
+            }
             optimiser.zero_grad();
             loss.f_backward()?;
-            optimiser.clip_grad_norm(self.config.clip_norm);
-            optimiser.step();
-            if step == 0 {
-                report.loss_first = value;
+            if let Some(length) = self.config.clip_norm {
+                optimiser.clip_grad_norm(length);
             }
+            optimiser.step();
+            first.get_or_insert(value);
             report.loss_last = value;
         }
+        let Some(loss_first) = first else {
+            return Err(LearnError::NoTrainingData {
+                client: self.data.name().to_owned(),
+            });
+        };
+        report.loss_first = loss_first;
         match self.store.find_non_finite()? {
             None => Ok(report),
             Some((tensor, index, value)) => Err(LearnError::Diverged {
@@ -235,17 +330,27 @@ impl DepthLearner {
         }
     }
 
-    fn loss(&self, depth: &Tensor, centres: &Tensor, truth: &Tensor) -> Option<Tensor> {
-        let main = silog(depth, truth, self.config.silog)?;
-        // A quarter of the rows and columns says as much about where depths lie, at a sixteenth of the cost.
-        let sparse = truth.slice(2, None, None, 4).slice(3, None, None, 4);
-        Some(match chamfer(centres, &sparse) {
-            Some(bins) => main + bins * self.config.chamfer,
-            None => main,
+    fn augmented(&self, bytes: &Tensor, depth: Tensor, rng: &mut ChaCha20Rng) -> (Tensor, Tensor) {
+        let augment = &self.config.augment;
+        if augment.rotate_deg <= 0.0 && augment.colours.is_none() && augment.known.is_none() {
+            return (normalise(bytes), depth);
+        }
+        let pictures = bytes.permute([0, 3, 1, 2]).to_kind(Kind::Float);
+        let (pictures, depth) = augment.apply(pictures, depth, rng);
+        (normalise(&pictures.permute([0, 2, 3, 1])), depth)
+    }
+
+    /// Whether a frame has a depth that training counts.
+    fn is_usable(&self, frame: &Frame) -> bool {
+        let (width, height) = (frame.width(), frame.height());
+        let above = self.config.objective.above_m.max(0.0);
+        frame.depth().iter().enumerate().any(|(at, depth)| {
+            let inside = |part: &Part| part.holds(at / width.max(1), at % width.max(1), height, width);
+            *depth > above && self.config.augment.known.as_ref().is_none_or(inside)
         })
     }
 
-    /// Pictures `[B, 3, H, W]`, normalised, and depths `[B, 1, H, W]`; frames marked true are mirrored.
+    /// Bytes `[B, H, W, 3]` and depths `[B, 1, H, W]`; frames marked true are mirrored.
     fn tensors(&self, batch: &[(&Frame, bool)]) -> (Tensor, Tensor) {
         let (width, height) = (self.data.width(), self.data.height());
         let mut rgb: Vec<u8> = Vec::with_capacity(batch.len() * width * height * 3);
@@ -271,7 +376,7 @@ impl DepthLearner {
         let metres = Tensor::from_slice(&depth)
             .view([count, 1, height, width])
             .to_device(device);
-        (normalise(&bytes), metres)
+        (bytes, metres)
     }
 
     fn undo(&self, saved: &Snapshot, error: LearnError) -> LearnError {
@@ -289,8 +394,8 @@ impl Learner for DepthLearner {
             .train()
             .get(frame as usize)
             .ok_or(LearnError::NoFrame { frame })?;
-        let (pictures, _) = self.tensors(&[(picture, false)]);
-        let map = tch::no_grad(|| self.network.features(&pictures)).ok_or(LearnError::NoEncoder)?;
+        let (bytes, _) = self.tensors(&[(picture, false)]);
+        let map = tch::no_grad(|| self.network.features(&normalise(&bytes))).ok_or(LearnError::NoEncoder)?;
         let (_, channels, height, width) = map.size4()?;
         let side = |n: i64| usize::try_from(n).unwrap_or_default();
         Ok(Features {
@@ -320,12 +425,7 @@ impl Learner for DepthLearner {
 
     fn train(&mut self, plan: &TrainPlan) -> Result<TrainReport, LearnError> {
         plan.check()?;
-        let mut usable: Vec<&Frame> = self
-            .data
-            .train()
-            .iter()
-            .filter(|f| f.known_pixels() > 0)
-            .collect();
+        let mut usable: Vec<&Frame> = self.data.train().iter().filter(|f| self.is_usable(f)).collect();
         if usable.is_empty() {
             return Err(LearnError::NoTrainingData {
                 client: self.data.name().to_owned(),
@@ -360,9 +460,10 @@ impl Learner for DepthLearner {
         let mut losses = 0.0;
         let mut example = None;
         for frame in self.data.test() {
-            let (pictures, truth) = self.tensors(&[(frame, false)]);
-            let (depth, centres) = tch::no_grad(|| self.network.predict(&pictures, false));
-            let Some(loss) = tch::no_grad(|| self.loss(&depth, &centres, &truth)) else {
+            let (bytes, truth) = self.tensors(&[(frame, false)]);
+            let pictures = normalise(&bytes);
+            let (prediction, depth) = self.score(&pictures);
+            let Some(loss) = tch::no_grad(|| self.config.objective.of(&prediction, &pictures, &truth)) else {
                 continue;
             };
             let prediction: Vec<f32> =
@@ -406,24 +507,23 @@ fn keep_freed_memory() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(31 << 20)));
 }
 
-/// Share of the learning rate at a step: a short rise, then a cosine down to a tenth.
-///
-/// Adam's first steps after a restart move every weight by the full rate whatever its gradient, and an average of
-/// weights that were still moving fast is worse than its parts; both are damped.
-fn rate_share(step: u32, steps: u32) -> f64 {
-    let (done, all) = (f64::from(step), f64::from(steps.max(1)));
-    let rise = ((done + 1.0) / (0.2 * all).max(1.0)).min(1.0);
-    rise * (0.55 + 0.45 * (std::f64::consts::PI * done / all).cos())
+/// Odd constants that keep the streams of a plan's randomness apart.
+const CHANGES: u64 = 0x9e37_79b9_7f4a_7c15;
+const OMISSIONS: u64 = 0xc2b2_ae3d_27d4_eb4f;
+
+/// A seed of its own for each use of a plan's randomness.
+fn rng_seed(plan: &TrainPlan, purpose: u64) -> u64 {
+    plan.seed ^ (u64::from(plan.round) << 32) ^ purpose
 }
 
-fn build(config: &DepthLearnerConfig, seed: u64) -> Result<(AdaBins, Store), LearnError> {
+fn build(config: &DepthLearnerConfig, seed: u64) -> Result<(Box<dyn DepthNetwork>, Store), LearnError> {
     let vars = VarStore::new(resolve(config.device)?);
-    let network = AdaBins::new(&vars.root(), &config.network)?;
-    draw(&vars, seed)?;
-    Ok((
-        network,
-        Store::new(vars, &AdaBinsConfig::SHARED, &config.private)?,
-    ))
+    let network = config.network.build(&vars.root())?;
+    config.network.draw(&vars, seed)?;
+    if let Some(pretrained) = &config.pretrained {
+        pretrained.load(&vars, config.network.kind())?;
+    }
+    Ok((network, Store::new(vars, &SHARED, &config.private)?))
 }
 
 #[cfg(test)]

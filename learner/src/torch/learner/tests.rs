@@ -12,7 +12,7 @@ const RANGE: DepthRange = DepthRange {
 /// The tiny network on pictures of 96 x 64.
 fn config() -> DepthLearnerConfig {
     let mut config = DepthLearnerConfig::tiny(RANGE);
-    (config.network.width, config.network.height) = (96, 64);
+    config.network = config.network.with_picture(96, 64);
     config
 }
 
@@ -87,6 +87,124 @@ fn it_learns() {
         (18432, 6144, 6144)
     );
     assert!(example.prediction.iter().all(|&p| (0.2..=10.0).contains(&p)));
+}
+
+/// The other two networks, on the same frames.
+#[test]
+fn every_network_learns() {
+    for kind in [NetworkKind::NewCrfs, NetworkKind::DcDepth] {
+        let mut config = DepthLearnerConfig::new(kind, NetworkSize::Tiny, RANGE);
+        config.network = config.network.with_picture(96, 64);
+        let mut client = client(config);
+        let before = client.evaluate().unwrap();
+        let report = client.train(&plan(24)).unwrap();
+        let after = client.evaluate().unwrap();
+        assert!(report.loss_last < 0.6 * report.loss_first, "{kind:?} {report:?}");
+        assert!(
+            after.metrics.abs_rel < 0.6 * before.metrics.abs_rel,
+            "{kind:?} {before:?} {after:?}"
+        );
+    }
+}
+
+/// Every published setting at once, on a network small enough: omissions, turning, colours, a known part, steps' losses,
+/// mirrored scoring, moving momentum.
+#[test]
+fn published_training_replays_and_differs_by_seed() {
+    let published = DepthLearnerConfig::new(NetworkKind::DcDepth, NetworkSize::Published, RANGE);
+    let NetworkConfig::DcDepth(mut network) =
+        NetworkConfig::new(NetworkKind::DcDepth, NetworkSize::Tiny, RANGE).with_picture(96, 64)
+    else {
+        unreachable!()
+    };
+    (network.skip, network.drop_path, network.encoder.drop_path) = (0.3, 0.3, 0.3);
+    let config = DepthLearnerConfig {
+        network: NetworkConfig::DcDepth(network),
+        threads: Some(1),
+        augment: Augment {
+            rotate_deg: 2.5,
+            known: Some(Part::NYU),
+            ..published.augment
+        },
+        objective: Objective {
+            smoothness: 0.005,
+            ..published.objective
+        },
+        ..published
+    };
+    let train = |seed| {
+        let mut client = client(config.clone());
+        let report = client.train(&TrainPlan { seed, ..plan(3) }).unwrap();
+        assert!(report.loss_first.is_finite() && report.steps == 3);
+        assert!(client.evaluate().unwrap().metrics.abs_rel.is_finite());
+        client.weights().unwrap()
+    };
+    let first = train(2);
+    assert_eq!(first, train(2));
+    assert_ne!(first, train(3));
+}
+
+/// A share of the rate for the encoder: with none it stays as it was, while the rest moves.
+#[test]
+fn the_encoder_has_a_rate_of_its_own() {
+    let config = DepthLearnerConfig {
+        encoder_rate: 0.0,
+        ..config()
+    };
+    let start = DepthLearner::initial_weights(&config, 7).unwrap();
+    let mut client = client(config);
+    client.train(&plan(2)).unwrap();
+    let trained = client.weights().unwrap();
+    for ((spec, before), (_, after)) in start.tensors().zip(trained.tensors()) {
+        assert_eq!(
+            before == after,
+            spec.name.starts_with("encoder."),
+            "{}",
+            spec.name
+        );
+    }
+}
+
+/// Depth at or below the objective's limit does not make a frame usable.
+#[test]
+fn frames_with_only_uncounted_depth_are_skipped_and_counted() {
+    let good = generator(1).dataset().unwrap();
+    let mut depth = vec![0.0; 96 * 64];
+    depth[3000] = 0.9;
+    let near = Frame::new("near", 96, 64, vec![9; 96 * 64 * 3], depth).unwrap();
+    let mut config = config();
+    config.objective.above_m = 1.0;
+    let frames = vec![good.train()[0].clone(), near.clone()];
+    let mut mixed = DepthLearner::new(config.clone(), 7, dataset(frames, vec![])).unwrap();
+    let report = mixed.train(&plan(2)).unwrap();
+    assert_eq!((report.samples, report.skipped_frames), (2, 2));
+    let mut none = DepthLearner::new(config, 7, dataset(vec![near], vec![])).unwrap();
+    assert!(matches!(
+        none.train(&plan(2)),
+        Err(LearnError::NoTrainingData { .. })
+    ));
+}
+
+#[test]
+fn pretrained_weights_are_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("start.safetensors");
+    let vars = VarStore::new(Device::Cpu);
+    let source = config();
+    source.network.build(&vars.root()).unwrap();
+    source.network.draw(&vars, 11).unwrap();
+    let tensors: Vec<(String, Tensor)> = vars.variables().into_iter().collect();
+    Tensor::write_safetensors(&tensors, &path).unwrap();
+    let with = DepthLearnerConfig {
+        pretrained: Some(Pretrained {
+            path,
+            names: crate::torch::pretrained::Names::Own,
+        }),
+        ..config()
+    };
+    let start = DepthLearner::initial_weights(&with, 7).unwrap();
+    assert_eq!(start, DepthLearner::initial_weights(&config(), 11).unwrap());
+    assert_eq!(client(with).weights().unwrap(), start);
 }
 
 #[test]
@@ -223,10 +341,12 @@ fn frames_that_do_not_fit_are_refused() {
         "{error}"
     );
     let mut narrow = config();
-    narrow.network.range = DepthRange {
+    narrow.network = DepthLearnerConfig::tiny(DepthRange {
         min_m: 0.2,
         cap_m: 5.0,
-    };
+    })
+    .network
+    .with_picture(96, 64);
     let error = DepthLearner::new(narrow, 7, generator(1).dataset().unwrap())
         .err()
         .unwrap();
@@ -247,19 +367,12 @@ fn mirroring_turns_picture_and_depth_together() {
     let frame = &client.data().train()[0];
     let (straight, straight_depth) = client.tensors(&[(frame, false)]);
     let (turned, turned_depth) = client.tensors(&[(frame, true)]);
+    let (straight, turned) = (normalise(&straight), normalise(&turned));
     assert!(straight.flip([3]).equal(&turned) && !straight.equal(&turned));
     assert!(straight_depth.flip([3]).equal(&turned_depth));
     // Channels first, scaled and shifted: the first pixel's red.
     let red = (f64::from(frame.rgb()[0]) / 255.0 - 0.485) / 0.229;
     assert!((straight.double_value(&[0, 0, 0, 0]) - red).abs() < 1e-5);
-}
-
-#[test]
-fn the_rate_rises_then_falls_to_a_tenth() {
-    assert_eq!([rate_share(0, 1)], [1.0]);
-    let shares: Vec<f64> = (0..20).map(|step| rate_share(step, 20)).collect();
-    assert!(shares[0] < 0.3 && shares[3] > 0.9 && shares[19] < 0.11);
-    assert!(shares.iter().all(|s| *s > 0.0 && *s <= 1.0));
 }
 
 #[test]
