@@ -283,6 +283,7 @@ mod tests {
             initial: Digest([2; 32]),
             rounds: 5,
             clustering: Some(rule(None)),
+            blocks: 0,
         }
     }
 

@@ -49,6 +49,8 @@ pub struct KitRequest {
     pub clusters: Option<ClusterList>,
     /// How clients are clustered by their data, instead of `clusters`.
     pub clustering: Option<ClusteringRule>,
+    /// Least clients that count together; 0 for each by itself.
+    pub blocks: u32,
     /// Rounds.
     pub rounds: u64,
     /// The server's UDP address.
@@ -100,6 +102,7 @@ impl KitRequest {
             clients: 8,
             clusters: None,
             clustering: None,
+            blocks: 0,
             rounds: 6,
             addr,
             server_names: vec!["localhost".into(), "127.0.0.1".into()],
@@ -368,6 +371,7 @@ fn policy(
         initial: veilsum_attestation::model_digest(initial.values()),
         rounds: request.rounds,
         clustering: request.clustering,
+        blocks: request.blocks,
     })
 }
 

@@ -792,7 +792,7 @@ fn plan<R: CryptoRng>(
         graph_seed: request.graph_seed,
     };
     check_plan(&plan, &setup.book, &setup.policy).map_err(|leak| match leak {
-        PlanLeak::Exposed(clients) => Abort::PlanLeaks { clients },
+        PlanLeak::Exposed(clients) | PlanLeak::SmallBlock(clients) => Abort::PlanLeaks { clients },
         PlanLeak::Undecided => Abort::PlanLeaks {
             clients: ClientSet::default(),
         },

@@ -1,6 +1,7 @@
 //! The disclosure rule applied to a plan: by the server when it plans, by every client before masking and again before
 //! revealing, and by the auditor.
 
+use crate::block::blocks;
 use crate::disclosure::{self, CrowdRule, Membership, MembershipError, Verdict};
 use crate::statement::{ClientSet, KeyBook, Plan, Policy};
 use std::collections::BTreeMap;
@@ -13,6 +14,13 @@ use veilsum_crypto::{ClientId, ClusterId};
 /// [`PlanLeak`] with the smallest exposed combination that was found.
 pub fn check_plan(plan: &Plan, book: &KeyBook, policy: &Policy) -> Result<(), PlanLeak> {
     let everyone = plan.invited();
+    if policy.blocks > 0
+        && let Some(small) = blocks(plan, policy.blocks)
+            .into_iter()
+            .find(|block| block.len() < policy.blocks as usize)
+    {
+        return Err(PlanLeak::SmallBlock(small));
+    }
     let view = View::new(plan, &everyone, book)?;
     match disclosure::check(&view.matrix, &view.orgs, &planning_rule(policy)) {
         Verdict::Safe(_) => Ok(()),
@@ -24,7 +32,7 @@ pub fn check_plan(plan: &Plan, book: &KeyBook, policy: &Policy) -> Result<(), Pl
 /// What a plan must keep to: the crowd, with the policy's colluders and dropouts taken away.
 #[must_use]
 pub fn planning_rule(policy: &Policy) -> CrowdRule {
-    let margin = policy.colluders.saturating_add(policy.dropouts);
+    let margin = policy.colluders.saturating_add(policy.lost_to_dropouts());
     CrowdRule {
         crowd: policy.crowd.saturating_add(margin),
         crowd_orgs: policy.crowd_orgs,
@@ -113,6 +121,9 @@ pub enum PlanLeak {
     /// A combination of cluster sums covers too few clients.
     #[error("a combination of cluster sums covers only {0:?}")]
     Exposed(ClientSet),
+    /// Clients of the same clusters that are too few for a group.
+    #[error("only {0:?} are in the same clusters, fewer than the policy counts together")]
+    SmallBlock(ClientSet),
     /// The search ran into its limit: treated as unsafe.
     #[error("the plan is too tangled to decide within the work limit; use fewer clusters")]
     Undecided,

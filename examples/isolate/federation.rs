@@ -94,6 +94,7 @@ impl Federation {
             initial: model_digest(&[0.0; ENTRIES]),
             rounds: 1,
             clustering: None,
+            blocks: 0,
         };
         let signed = Signed::make(
             policy.clone(),

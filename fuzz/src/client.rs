@@ -161,7 +161,7 @@ impl Bench {
             }),
             ToClient::Published(entry) => ToClient::Published(sign(&entry, script)),
             ToClient::Aborted(entry) => ToClient::Aborted(sign(&entry, script)),
-            other @ (ToClient::Refused(_) | ToClient::Continue(_)) => other,
+            other @ (ToClient::Refused(_) | ToClient::Continue(_) | ToClient::Describe(_)) => other,
         }
     }
 }

@@ -173,7 +173,9 @@ impl Life {
                 assert_eq!(known, &entry.to_vec(), "two reveals in {}", place.0);
                 (place, "reveal", 0)
             }
-            ToServer::Hello(_) | ToServer::Complaint(_) | ToServer::Refuse(_) | ToServer::Described(_) => return,
+            ToServer::Hello(_) | ToServer::Complaint(_) | ToServer::Refuse(_) | ToServer::Described(_) => {
+                return;
+            }
         };
         let (_, _, bytes) = message.encode().expect("within its bound");
         let known = self

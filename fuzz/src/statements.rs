@@ -22,7 +22,7 @@ pub fn run(data: &[u8]) {
     let Some((what, bytes)) = data.split_first() else {
         return;
     };
-    match what % 16 {
+    match what % 17 {
         0 => entry(bytes),
         1 => identity::<Member>(bytes),
         2 => policy(bytes),
@@ -36,6 +36,7 @@ pub fn run(data: &[u8]) {
         10 => identity::<Late>(bytes),
         11 => identity::<Aborted>(bytes),
         12 => identity::<Complaint>(bytes),
+        15 => identity::<Descriptor>(bytes),
         13 => evidence(bytes),
         14 => journal(bytes),
         _ => sealed_journal(bytes),

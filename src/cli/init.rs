@@ -50,6 +50,10 @@ struct ConsortiumArgs {
     cluster_by: Option<ThresholdRule>,
     #[command(flatten)]
     descriptors: DescriptorArgs,
+    /// Count clients of the same clusters in groups of at least so many, all or none, so that no number of rounds tells one
+    /// of them apart. A dropout takes its group along.
+    #[arg(long, default_value_t = 0)]
+    blocks: u32,
     /// Rounds.
     #[arg(long, default_value_t = 5)]
     rounds: u64,
@@ -115,6 +119,7 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
         clients: args.clients,
         clusters: args.clusters.clone(),
         clustering: clustering(args)?,
+        blocks: args.blocks,
         rounds: args.rounds,
         learner: args.learner,
         device: args.device.clone(),

@@ -15,6 +15,7 @@ use chacha20::ChaCha20Rng;
 use link::{Connected, Event, Outgoing, accept};
 use rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 use veilsum_aggregation::message::Hello;
 use veilsum_aggregation::server::{RoundRequest, Server, ServerOutput, ServerSetup};
 use veilsum_aggregation::{Abort, Outcome, Refusal, ToClient, ToServer};
+use veilsum_attestation::disclosure::{Membership, Window};
 use veilsum_attestation::statement::{ClientSet, Phase};
 use veilsum_attestation::{Head, Log};
 use veilsum_crypto::{Attempt, ClientId, ClusterId, RoundId};
@@ -76,6 +78,7 @@ pub async fn serve<L: Listener>(
         models: Vec::new(),
         clusters: Vec::new(),
         clustering: None,
+        window: Window::new(plan.setup.policy.clients as usize, WINDOW),
         plan,
         store,
         sink,
@@ -116,6 +119,8 @@ struct Driver<'a> {
     models: Vec<Arc<[f32]>>,
     /// The clustering they come from, where the policy has one.
     clustering: Option<u64>,
+    /// The sums opened in the last rounds.
+    window: Window,
     plan: ServePlan,
     store: &'a mut ServerStore,
     sink: &'a mut dyn Sink<ServerEvent>,
@@ -499,6 +504,7 @@ impl Driver<'_> {
                 *slot = Arc::clone(&opened.model);
             }
         }
+        self.remember(outcome);
         for client in self.links.keys().copied().collect::<Vec<_>>() {
             for opened in &outcome.opened {
                 if self
@@ -531,8 +537,31 @@ impl Driver<'_> {
                 .iter()
                 .map(|opened| opened.sum.last().copied().map_or(0, u64::from))
                 .collect(),
+            window_rounds: small(self.window.rounds()),
+            window_crowd_milli: milli(self.window.crowd()),
             head: log_head(head),
         })
+    }
+
+    /// Adds the sums that a round opened to the window.
+    fn remember(&mut self, outcome: &Outcome) {
+        let column = |client: &ClientId| usize::try_from(client.0).ok();
+        let rows: Vec<Vec<usize>> = outcome
+            .opened
+            .iter()
+            .filter_map(|opened| self.clusters.get(usize::from(opened.cluster.0)))
+            .map(|members| {
+                members
+                    .intersection(&outcome.survivors)
+                    .filter_map(column)
+                    .collect()
+            })
+            .collect();
+        let clients = self.plan.setup.policy.clients as usize;
+        if let Ok(matrix) = Membership::from_members(clients, &rows) {
+            // It is over the policy's clients, as the window is.
+            let _ = self.window.push(matrix);
+        }
     }
 
     /// Books a link event.
@@ -684,6 +713,18 @@ pub fn log_head(head: Head) -> LogHead {
     }
 }
 
+/// Thousandths of a crowd.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a crowd is not negative, and the cast saturates"
+)]
+fn milli(crowd: f64) -> u32 {
+    (crowd * 1e3).floor() as u32
+}
+
+/// Rounds of the window.
+const WINDOW: NonZeroUsize = NonZeroUsize::new(10).expect("above zero");
 /// A client notices a dead server after 5 s and waits at most 4 s between two tries.
 const LINGER: Duration = Duration::from_secs(15);
 const CLOSE_WAIT: Duration = Duration::from_secs(10);

@@ -96,6 +96,13 @@ pub enum ServerEvent {
         withheld: Vec<u32>,
         /// Sum of sample counts of each released cluster, in the order of `released`.
         weights: Vec<u64>,
+        /// Rounds of the window since this server started.
+        #[serde(default)]
+        window_rounds: u32,
+        /// Effective crowd, in thousandths, of all sums opened in the window together, if no client's update changed from round
+        /// to round: the worst case over many rounds.
+        #[serde(default)]
+        window_crowd_milli: u32,
         /// The log after the round.
         head: LogHead,
     },
@@ -195,6 +202,8 @@ impl fmt::Display for ServerEvent {
                 survivors,
                 dropped,
                 withheld,
+                window_rounds,
+                window_crowd_milli,
                 head,
                 ..
             } => {
@@ -204,6 +213,10 @@ impl fmt::Display for ServerEvent {
                 }
                 if !withheld.is_empty() {
                     write!(f, ", withheld clusters: {}", names(withheld))?;
+                }
+                if *window_rounds > 1 {
+                    let crowd = f64::from(*window_crowd_milli) / 1e3;
+                    write!(f, ", crowd over {window_rounds} rounds at worst {crowd:.1}")?;
                 }
                 write!(f, "; log of {} entries", head.size)
             }

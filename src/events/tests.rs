@@ -75,9 +75,11 @@ fn server_events() -> Vec<(ServerEvent, &'static str)> {
                 released: vec![0],
                 withheld: vec![1],
                 weights: vec![u64::from(u32::MAX) + 1],
+                window_rounds: 1,
+                window_crowd_milli: 6860,
                 head: head(),
             },
-            r#""event":"round_done","round":2,"attempt":0,"survivors":[0,1],"dropped":[2],"released":[0],"withheld":[1],"weights":[4294967296],"head":{"size":41,"root":"abababababababababababababababababababababababababababababababab"}"#,
+            r#""event":"round_done","round":2,"attempt":0,"survivors":[0,1],"dropped":[2],"released":[0],"withheld":[1],"weights":[4294967296],"window_rounds":1,"window_crowd_milli":6860,"head":{"size":41,"root":"abababababababababababababababababababababababababababababababab"}"#,
         ),
         (
             ServerEvent::RoundAborted {

@@ -141,6 +141,8 @@ def read_body(kind, data):
         b.entries, b.schema, b.value_bits, b.bits = r.u64(), r.d(), r.u8(), r.u8()
         b.range_micros, b.max_weight, b.initial, b.rounds = r.u32(), r.u32(), r.d(), r.u64()
         b.clustering = read_clustering(r) if r.option() else None
+        b.blocks = r.u32()
+        b.lost = b.dropouts * (2 * b.blocks - 1 if b.blocks else 1)
         if not 1 <= b.bits <= 32:
             raise Malformed("modulus")
     elif kind == "plan":
@@ -315,7 +317,7 @@ class Audit:
         d(all(valid_key(key) for key in keys) and len(set(keys)) == len(keys), "keys")
         n, t = p.clients, p.threshold
         d(p.suite == 1 and 3 <= n <= 4096, "suite or clients")
-        d(2 * t > n + p.colluders and t <= n and p.dropouts + t <= n, "threshold")
+        d(2 * t > n + p.colluders and t <= n and p.lost + t <= n and p.blocks != 1, "threshold")
         d(p.crowd >= 2 and p.crowd_orgs >= 1, "crowd")
         d(2 <= p.value_bits <= 24 and p.range_micros and p.max_weight and 1 <= p.entries <= 2**31, "update")
         need = max(p.value_bits, p.max_weight.bit_length()) + max(n - 1, 0).bit_length()
@@ -538,6 +540,22 @@ class Audit:
             for k, share in zip(wanted, given)
         )
 
+    def blocks(self, a):
+        """Clients that count together."""
+        least, alike, groups = max(self.policy.blocks, 1), {}, []
+        for client in sorted(a.invited()):
+            alike.setdefault(tuple(a.clusters_of(client)), []).append(client)
+        for clients in alike.values():
+            count = max(len(clients) // least, 1)
+            groups += [set(clients[k * least : len(clients) if k + 1 == count else (k + 1) * least]) for k in range(count)]
+        return groups
+
+    def counted(self, a):
+        uploaded = set(a.masked)
+        if not self.policy.blocks:
+            return uploaded
+        return set().union(*(block for block in self.blocks(a) if block <= uploaded))
+
     def check_agreement(self, a, d):
         if not a.agrees:
             d(not a.published and not a.reveals, "agreement", "opened without any")
@@ -550,7 +568,7 @@ class Audit:
         message = L("proposal") + self.federation + b.digest
         d(signed(self.policy.server, message, b.server), "agreement", "not proposed")
         d((b.plan, b.roster, b.dealers) == (a.leaf, a.roster, set(a.shares)), "agreement", "plan, roster or dealers")
-        d(b.survivors == set(a.masked), "agreement", "survivors")
+        d(b.survivors == self.counted(a), "agreement", "survivors")
         low = max((e.index + 1 for e in a.masked.values()), default=2**64)
         d(low <= b.head[0] <= first.index and self.head_at(b.head[0]) == b.head, "agreement", "head")
         if a.published:
@@ -573,7 +591,8 @@ class Audit:
     def check_release(self, a, d):
         p = self.policy
         orgs = {c: m.org for c, m in self.members.items()}
-        margin = p.crowd + p.colluders + p.dropouts
+        margin = p.crowd + p.colluders + p.lost
+        d(all(len(block) >= p.blocks for block in self.blocks(a)), "disclosure", "a group is too small")
         rows = [members for _, members in a.plan.clusters]
         d(rule_holds(rows, a.invited(), orgs, margin, p.crowd_orgs), "disclosure", "the plan leaks")
         if a.agreed:
@@ -652,7 +671,7 @@ class Audit:
         too_few = {
             "TooFewKeys": ("advertise", len(a.keys)),
             "TooFewShares": ("share", len(a.shares)),
-            "TooFewMasked": ("mask", len(a.masked)),
+            "TooFewMasked": ("mask", len(self.counted(a))),
             "TooFewAgree": ("agree", len(a.agrees)),
             "TooFewReveal": ("unmask", revealed),
         }
@@ -660,7 +679,7 @@ class Audit:
             phase, have = too_few[reason]
             d(b.phase == phase and have < t, "ending", reason)
         if reason == "ReleaseLeaks":
-            large, safe = self.release_of(a, set(a.masked))
+            large, safe = self.release_of(a, self.counted(a))
             d(b.phase == "mask" and not any(safe([k]) for k in large), "ending", reason)
         if reason == "BadDealer":
             spoilt = {dealer for dealer, _ in a.held}

@@ -94,6 +94,26 @@ async fn all_pairs_close_is_one_cluster_of_all() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_group_counts_whole_or_not_at_all() {
+    let federation = founded(|request| {
+        request.rounds = 2;
+        request.blocks = 2;
+        request.crowd = 2;
+        request.colluders = 0;
+        request.clusters = Some(vec![(0..8).collect()]);
+    });
+    let run = run(&federation, 16, 5_000, |net, peers| {
+        net.inject(Fault::CutAfterFrames {
+            peer: peers[3],
+            frames: 4,
+        });
+    })
+    .await;
+    assert_eq!(survivors(&run), [vec![0, 1, 4, 5, 6, 7], (0..8).collect()]);
+    assert_eq!(audit(&federation), Overall::Verified);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_lost_its_connection_says_the_same_again() {
     let federation = clustered(1, rule(ThresholdRule::Gap));
     // Its hello goes through; its descriptor does not, or nobody knows whether it did.

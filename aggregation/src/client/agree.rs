@@ -10,6 +10,7 @@ use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;
 use veilsum_attestation::Head;
+use veilsum_attestation::block::counted;
 use veilsum_attestation::dealing::Dealt;
 use veilsum_attestation::release::release_for;
 use veilsum_attestation::statement::Agree;
@@ -47,6 +48,12 @@ impl Uploaded {
         if !message.survivors.contains(&member.me) {
             return Err(Refusal::SplitView(
                 "this client uploaded and is not among the survivors",
+            ));
+        }
+        // Groups are counted whole: the difference to a round where one of them is missing is never a single client.
+        if counted(&self.scope.plan, member.policy.blocks, &message.survivors) != message.survivors {
+            return Err(Refusal::SplitView(
+                "a group of clients is among the survivors in part",
             ));
         }
         // Its masks pair this client with the sharers it was told of. A survivor outside them would leave it covered by

@@ -81,7 +81,7 @@ impl Training {
             return Err(Refusal::WrongContext);
         }
         check_plan(plan, &member.book, &member.policy).map_err(|leak| match leak {
-            PlanLeak::Exposed(clients) => Refusal::PlanLeaks { clients },
+            PlanLeak::Exposed(clients) | PlanLeak::SmallBlock(clients) => Refusal::PlanLeaks { clients },
             _ => Refusal::PlanLeaks {
                 clients: ClientSet::default(),
             },

@@ -11,6 +11,7 @@ use crate::message::{Chunk, Continue, DealtBox, EntryBytes, Inbox, Proposal, Rec
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet};
+use veilsum_attestation::block::{blocks, counted};
 use veilsum_attestation::dealing::BoxPlace;
 use veilsum_attestation::release::release_for;
 use veilsum_attestation::statement::{Agree, ClientSet, Complaint, FalseComplaint, Masked, Shares};
@@ -28,8 +29,10 @@ pub(super) struct Collect {
     inboxes: Inboxes,
     /// The dealers of bad boxes, each with the clients that have no share of it.
     complaints: BTreeMap<ClientId, BTreeSet<ClientId>>,
-    /// One running sum per cluster.
+    /// One running sum per cluster, of clients that count.
     sums: BTreeMap<ClusterId, Vec<u32>>,
+    /// The groups that are not complete yet, where clients count in groups: who is missing, and the running sums so far.
+    groups: Vec<Group>,
     open: BTreeMap<ClientId, Upload>,
     /// Where each survivor's `masked` statement is in the log.
     survivors: BTreeMap<ClientId, u64>,
@@ -39,6 +42,13 @@ pub(super) struct Collect {
 pub(super) struct Inboxes {
     pub(super) shares: BoundedVec<EntryBytes, 4096>,
     pub(super) boxes: BTreeMap<ClientId, BoundedVec<DealtBox, 4096>>,
+}
+
+/// Clients that count together.
+struct Group {
+    members: ClientSet,
+    missing: BTreeSet<ClientId>,
+    sums: BTreeMap<ClusterId, Vec<u32>>,
 }
 
 /// A client's upload on its way.
@@ -71,6 +81,7 @@ impl Collect {
                 .numbered()
                 .map(|(cluster, _)| (cluster, vec![0; entries]))
                 .collect(),
+            groups: groups(core),
             open: BTreeMap::new(),
             survivors: BTreeMap::new(),
         }
@@ -262,8 +273,14 @@ impl Collect {
                     .map_err(|_| Refusal::BadMasked("a vector has bits set beyond its last entry"))?;
             }
         }
+        let entries = self.chunking.entries();
+        let group = self.groups.iter_mut().find(|group| group.members.contains(&from));
+        let mut group = group.filter(|group| group.missing.len() > 1 || !group.sums.is_empty());
         for (cluster, chunks) in upload.received {
-            let sum = self.sums.get_mut(&cluster).ok_or(bad.clone())?;
+            let sum = match group.as_mut() {
+                Some(group) => group.sums.entry(cluster).or_insert_with(|| vec![0; entries]),
+                None => self.sums.get_mut(&cluster).ok_or(bad.clone())?,
+            };
             for (stretch, bytes) in sum.chunks_mut(self.chunking.entries_per_chunk()).zip(&chunks) {
                 add_packed(self.chunking.modulus(), bytes, stretch).map_err(|_| bad.clone())?;
             }
@@ -276,8 +293,31 @@ impl Collect {
         let index = core.log.entries().len() as u64;
         core.record_bytes(&upload.entry);
         self.survivors.insert(from, index);
+        self.complete(from);
         self.inboxes.boxes.remove(&from);
         Ok(())
+    }
+
+    /// Takes a client off its group's list, and the group into the sums when nobody is missing any more.
+    fn complete(&mut self, client: ClientId) {
+        let Some(place) = self
+            .groups
+            .iter()
+            .position(|group| group.members.contains(&client))
+        else {
+            return;
+        };
+        let Some(group) = self.groups.get_mut(place) else {
+            return;
+        };
+        group.missing.remove(&client);
+        if group.missing.is_empty() {
+            for (cluster, part) in std::mem::take(&mut group.sums) {
+                for (sum, entry) in self.sums.entry(cluster).or_default().iter_mut().zip(part) {
+                    *sum = sum.wrapping_add(entry);
+                }
+            }
+        }
     }
 
     pub(super) fn forget(&mut self, client: ClientId) {
@@ -294,11 +334,12 @@ impl Collect {
         now: Now,
     ) -> Result<AgreePhase, (Abort, PhaseName)> {
         let fail = |abort| (abort, PhaseName::Mask);
-        let (have, need) = (self.survivors.len(), core.threshold());
+        let uploaded: ClientSet = self.survivors.keys().copied().collect();
+        let survivors = counted(&core.plan, core.setup.policy.blocks, &uploaded);
+        let (have, need) = (survivors.len(), core.threshold());
         if have < need {
             return Err(fail(Abort::TooFewMasked { have, need }));
         }
-        let survivors: ClientSet = self.survivors.keys().copied().collect();
         let release = release_for(&core.plan, &survivors, &core.setup.book, &core.setup.policy)
             .map_err(|_| fail(Abort::Internal("the plan is no membership matrix")))?;
         if release.is_empty() {
@@ -369,5 +410,20 @@ impl Collect {
             },
             proposals,
         ))
+    }
+}
+
+/// The groups of a plan, where clients count in groups.
+fn groups<R>(core: &Core<R>) -> Vec<Group> {
+    match core.setup.policy.blocks {
+        0 => Vec::new(),
+        least => blocks(&core.plan, least)
+            .into_iter()
+            .map(|members| Group {
+                missing: members.iter().copied().collect(),
+                members,
+                sums: BTreeMap::new(),
+            })
+            .collect(),
     }
 }

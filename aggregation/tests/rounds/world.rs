@@ -53,6 +53,7 @@ impl Setup {
             initial: veilsum_attestation::model_digest(&vec![0.5f32; self.entries]),
             rounds: 1000,
             clustering: None,
+            blocks: 0,
         }
     }
 }
@@ -79,8 +80,19 @@ impl Federation {
         federation
     }
 
+    /// A federation under another policy than its setup's.
+    pub(crate) fn with(setup: Setup, change: impl FnOnce(&mut Policy)) -> Self {
+        let federation = Self::founded(setup, change);
+        federation.policy.check().unwrap();
+        federation
+    }
+
     /// A federation whose policy may be unsafe: for showing what the rules are for.
     pub(crate) fn unchecked(setup: Setup) -> Self {
+        Self::founded(setup, |_| {})
+    }
+
+    fn founded(setup: Setup, change: impl FnOnce(&mut Policy)) -> Self {
         let (authority, server) = (identity(1, 0), identity(2, 0));
         let federation = federation_digest(&authority.public(), "test federation");
         let members: Vec<Member> = (0..setup.clients)
@@ -106,7 +118,8 @@ impl Federation {
             leaves.push(signed.leaf());
             genesis.push(signed.bytes().unwrap());
         }
-        let policy = setup.policy(server.public(), members_digest(&leaves));
+        let mut policy = setup.policy(server.public(), members_digest(&leaves));
+        change(&mut policy);
         let signed = Signed::make(
             policy.clone(),
             Party::Authority,
@@ -123,6 +136,18 @@ impl Federation {
             policy,
             policy_leaf: signed.leaf(),
             genesis,
+        }
+    }
+
+    /// A plan of nothing, to be filled in.
+    pub(crate) fn plan_for_tests(&self) -> Plan {
+        Plan {
+            round: RoundId(1),
+            attempt: Attempt(0),
+            policy: self.policy_leaf,
+            head: Head::empty(),
+            clusters: BoundedVec::default(),
+            graph_seed: [0; 32],
         }
     }
 
@@ -153,7 +178,7 @@ impl Federation {
             floors: Floors {
                 clients: 3,
                 threshold: 2,
-                crowd: 2,
+                crowd: self.policy.crowd.min(2),
                 crowd_orgs: 1,
                 ..Floors::default()
             },
@@ -231,7 +256,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(setup: Setup, seed: u64) -> Self {
-        let federation = Federation::new(setup);
+        Self::of(Federation::new(setup), seed)
+    }
+
+    pub(crate) fn of(federation: Federation, seed: u64) -> Self {
         let mut rng = rng(seed);
         let entries = federation.setup.entries;
         let clients = (0..federation.setup.clients)

@@ -53,9 +53,11 @@ pub(super) fn check<'a>(scene: &Scene<'a>, tree: &Tree, report: &mut Report) -> 
     check.demand(body.sharers == scene.sharers(), || {
         "the agreement names other dealers than those in the log".to_owned()
     });
-    let uploaded = scene.uploaded();
+    let uploaded = scene.counted();
     for client in body.survivors.difference(&uploaded) {
-        check.violated(|| format!("{client} counts as survivor and uploaded nothing in time"));
+        check.violated(|| {
+            format!("{client} counts as survivor and uploaded nothing in time, or its group did not")
+        });
     }
     for client in uploaded.difference(&body.survivors) {
         check.violated(|| format!("{client} uploaded in time and is left out of the survivors"));

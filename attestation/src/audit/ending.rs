@@ -87,12 +87,12 @@ fn aborted(
     let holds = match reason.as_str() {
         "TooFewKeys" => Some(too_few(Phase::Advertise, joined)),
         "TooFewShares" => Some(too_few(Phase::Share, dealt)),
-        "TooFewMasked" => Some(too_few(Phase::Mask, uploaded)),
+        "TooFewMasked" => Some(too_few(Phase::Mask, scene.counted().len())),
         "TooFewAgree" => Some(too_few(Phase::Agree, signed)),
         "TooFewReveal" => Some(too_few(Phase::Unmask, revealed)),
         "ReleaseLeaks" => Some(
             body.phase == Phase::Mask
-                && release_for(scene.plan(), &scene.uploaded(), scene.book(), scene.policy())
+                && release_for(scene.plan(), &scene.counted(), scene.book(), scene.policy())
                     .is_ok_and(|release| release.is_empty()),
         ),
         "BadDealer" => Some(

@@ -2,6 +2,7 @@
 
 use super::enrolment::Charter;
 use super::report::Where;
+use crate::block::counted;
 use crate::bundle::{Attempt, Stray, Why};
 use crate::statement::{ClientSet, KeyBook, Plan, Policy, roster_digest};
 use veilsum_crypto::{ClientId, ClusterId, Digest, RoundContext};
@@ -79,6 +80,11 @@ impl<'a> Scene<'a> {
     /// The clients whose masked statements were logged.
     pub(super) fn uploaded(&self) -> ClientSet {
         self.attempt.masked.keys().copied().collect()
+    }
+
+    /// Those of them that count: the whole group uploaded, where clients count in groups.
+    pub(super) fn counted(&self) -> ClientSet {
+        counted(self.plan(), self.policy().blocks, &self.uploaded())
     }
 
     /// The statements of this attempt that do not fit, for one reason.

@@ -39,6 +39,8 @@ pub struct Policy {
     pub rounds: u64,
     /// How clients are clustered by descriptors of their data; the server names the clusters without it.
     pub clustering: Option<ClusteringRule>,
+    /// Clients of the same clusters count in groups of at least so many, all or none; 0 for each by itself.
+    pub blocks: u32,
 }
 
 /// How updates become integers and back.
@@ -75,6 +77,18 @@ pub fn members_digest(leaves: &[Digest]) -> Digest {
 }
 
 impl Policy {
+    /// Clients that do not count when as many drop out as are planned for.
+    #[must_use]
+    pub fn lost_to_dropouts(&self) -> u32 {
+        // A group has fewer than twice the least number of clients.
+        match self.blocks {
+            0 => self.dropouts,
+            least => self
+                .dropouts
+                .saturating_mul(least.saturating_mul(2).saturating_sub(1)),
+        }
+    }
+
     /// What is wrong with the parameters, if anything: the rules that hold whatever the federation.
     ///
     /// # Errors
@@ -95,9 +109,10 @@ impl Policy {
                 m: self.colluders,
             });
         }
-        if u64::from(self.dropouts) + t > n {
+        // A dropout takes its group along.
+        if u64::from(self.lost_to_dropouts()) + t > n {
             return Err(PolicyError::Dropouts {
-                s: self.dropouts,
+                s: self.lost_to_dropouts(),
                 t: self.threshold,
                 n: self.clients,
             });
@@ -107,6 +122,9 @@ impl Policy {
                 clients: self.crowd,
                 orgs: self.crowd_orgs,
             });
+        }
+        if self.blocks == 1 {
+            return Err(PolicyError::Blocks);
         }
         if let Some(Err(reason)) = self.clustering.map(|rule| rule.check()) {
             return Err(PolicyError::Clustering(reason));
@@ -173,7 +191,7 @@ pub enum PolicyError {
     },
     /// The dropouts planned for would end every round.
     #[error(
-        "policy: {s} dropouts planned for leave fewer than the threshold {t} of {n} clients; lower one of them"
+        "policy: {s} clients lost to the dropouts planned for leave fewer than the threshold {t} of {n} clients; lower one of them"
     )]
     Dropouts {
         /// Dropouts.
@@ -193,6 +211,9 @@ pub enum PolicyError {
         /// Organisations.
         orgs: u32,
     },
+    /// Groups of one.
+    #[error("policy: blocks of 1 client hide nobody; ask for at least 2, or 0 for none")]
+    Blocks,
     /// A clustering rule that is no use.
     #[error("policy, clustering: {0}")]
     Clustering(&'static str),
@@ -252,6 +273,7 @@ mod tests {
             initial: Digest([0; 32]),
             rounds: 5,
             clustering: None,
+            blocks: 0,
         }
     }
 

@@ -86,6 +86,7 @@ impl Hand {
                 initial: model_digest(&[0.25; ENTRIES]),
                 rounds: 100,
                 clustering: None,
+                blocks: 0,
             },
             policy_leaf: Digest([0; 32]),
             log: Log::default(),

@@ -166,6 +166,7 @@ impl Board {
                 withheld,
                 weights,
                 head,
+                ..
             } => {
                 let begun = self.started_ms.get(&(round, attempt)).copied().unwrap_or(at_ms);
                 self.came_back(round, &survivors);
