@@ -27,6 +27,7 @@ pub mod statement;
 pub mod table;
 
 mod check;
+mod describing;
 mod disk;
 mod facts;
 mod federation;
@@ -37,6 +38,7 @@ mod judge;
 mod network;
 mod script;
 mod tap;
+mod witnessing;
 mod world;
 
 use veilsum_aggregation::Refusal;

@@ -59,6 +59,13 @@ pub(super) fn alone(check: Check, federation: &Federation) -> Result<Vec<&'stati
             })
         }
         Check::OtherAuthority | Check::Expired | Check::Revoked => super::handshake::refused(check),
+        Check::DescriptorWithoutNoise
+        | Check::DescriptorReplayed
+        | Check::DescriptorNotFinite
+        | Check::Budget => super::describing::refused(check, federation),
+        Check::QuorumMissing | Check::WitnessRefuses | Check::WitnessBehind | Check::WitnessCosignsFork => {
+            super::witnessing::refused(check, federation)
+        }
         Check::Residual | Check::Export | Check::StaticWindow => {
             Err(EngineError::Internal("this check needs a round"))
         }

@@ -157,6 +157,22 @@ pub enum Check {
     Expired,
     /// A revoked certificate, over a real TLS handshake.
     Revoked,
+    /// A client offers a descriptor without the policy's noise.
+    DescriptorWithoutNoise,
+    /// A client offers the descriptor of another clustering.
+    DescriptorReplayed,
+    /// A client offers a descriptor with a number that is none.
+    DescriptorNotFinite,
+    /// The policy's descriptors cost more than a client allows.
+    Budget,
+    /// Fewer witnesses answer than are needed.
+    QuorumMissing,
+    /// A witness that is needed has seen another history.
+    WitnessRefuses,
+    /// A witness holds an earlier size and is asked again from there.
+    WitnessBehind,
+    /// A witness cosigns both histories of a fork.
+    WitnessCosignsFork,
 }
 
 /// What must happen.
