@@ -537,3 +537,80 @@ fn descriptors_are_clustered_and_strangers_among_them_named() {
         "{out}"
     );
 }
+
+#[test]
+fn a_sequence_of_nobody_is_sent_to_the_clusters_near_it() {
+    let dir = folder(&[]);
+    let mut names: Vec<String> = Vec::new();
+    for client in 0..8 {
+        let name = format!("depot-{client}.desc");
+        let bytes = summary(client, None).descriptor([1; 32]).unwrap().encode();
+        fs::write(dir.path().join(&name), bytes).unwrap();
+        names.push(name);
+    }
+    for (client, name) in [(2, "hall.desc"), (9, "street.desc")] {
+        let bytes = summary(client, None).descriptor([1; 32]).unwrap().encode();
+        fs::write(dir.path().join(name), bytes).unwrap();
+    }
+    let run = |head: &[&str], tail: &[&str]| {
+        let mut args = head.to_vec();
+        args.extend(names.iter().map(String::as_str));
+        args.extend(tail);
+        veilsum(dir.path(), &args)
+    };
+    let made = run(
+        &[
+            "plan",
+            "make",
+            "--gap",
+            "--crowd",
+            "4",
+            "--out",
+            "plan",
+            "--descriptors",
+        ],
+        &[],
+    );
+    assert_eq!(made.0, 0, "{}", made.2);
+    let route = |more: &[&str]| {
+        let mut tail = vec!["--unseen", "hall.desc", "street.desc", "--format", "json"];
+        tail.extend(more);
+        run(&["plan", "route", "plan.json", "--descriptors"], &tail)
+    };
+    let (code, out, err) = route(&[]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json["schema"], "veilsum-plan-route/1");
+    // Cluster 0 holds depots 0 to 3, cluster 1 the others.
+    for (place, name, cluster) in [(0, "hall", 0), (1, "street", 1)] {
+        let route = &json["routes"][place];
+        assert_eq!(route["sequence"], name);
+        assert_eq!(route["clusters"], serde_json::json!([cluster]), "{route}");
+        assert_eq!(route["within_tau"], true);
+    }
+    // Nothing is that near: the nearest serves all the same, and it is said.
+    let (code, out, _) = route(&["--tau", "1e-9"]);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (code, &json["routes"][0]["within_tau"]),
+        (0, &serde_json::json!(false))
+    );
+    assert_eq!(json["routes"][0]["clusters"], serde_json::json!([0]));
+    // A client of the plan without its descriptor is named.
+    let (code, _, err) = veilsum(
+        dir.path(),
+        &[
+            "plan",
+            "route",
+            "plan.json",
+            "--descriptors",
+            "depot-0.desc",
+            "--unseen",
+            "hall.desc",
+        ],
+    );
+    assert!(
+        code == 3 && err.contains("no descriptor of client `depot-1`"),
+        "{err}"
+    );
+}

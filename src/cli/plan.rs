@@ -9,6 +9,7 @@ mod input;
 mod make;
 mod record;
 mod replay;
+mod route;
 mod sheet;
 mod table;
 
@@ -34,6 +35,9 @@ enum Verb {
     Check(CheckArgs),
     /// Say why each pair of clients shares a cluster or not, and what the repair did.
     Explain(ExplainArgs),
+    /// Say which clusters' models serve sequences that belong to no client: `veilsum plan route plan.json --descriptors
+    /// depot-*.desc --unseen tunnel.desc`.
+    Route(RouteArgs),
     /// Say whether the plans of a log follow from the clients' descriptors: `veilsum plan replay auditor/bundle.veil
     /// --descriptors server/state/descriptors`. Exit 0 when they do, 6 when one does not.
     Replay(ReplayArgs),
@@ -114,6 +118,24 @@ struct ThresholdArgs {
 }
 
 #[derive(Clone, Debug, Args)]
+struct RouteArgs {
+    /// The plan: what `veilsum plan make` wrote, or CSV.
+    file: PathBuf,
+    /// The descriptors of the plan's clients, one file each, named after them.
+    #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
+    descriptors: Vec<PathBuf>,
+    /// Descriptors of the sequences to be served, one file each.
+    #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
+    unseen: Vec<PathBuf>,
+    /// The threshold; that of the plan without it.
+    #[arg(long, value_name = "DIVERGENCE")]
+    tau: Option<f64>,
+    /// How to print.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+#[derive(Clone, Debug, Args)]
 struct ReplayArgs {
     /// The auditor's bundle. Only its log is read; `veilsum audit` judges the rest.
     bundle: PathBuf,
@@ -142,6 +164,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<Exit, Failure> {
         Verb::Make(args) => make::run(args),
         Verb::Check(args) => check::run(args),
         Verb::Explain(args) => explain::run(args),
+        Verb::Route(args) => route::run(args),
         Verb::Replay(args) => replay::run(args),
     }
 }
