@@ -7,8 +7,8 @@ use super::report::Report;
 use super::verdict::CheckName;
 use crate::bundle::Transcript;
 use crate::statement::ClientSet;
-use std::collections::{BTreeMap, BTreeSet};
-use veilsum_crypto::RoundId;
+use std::collections::BTreeMap;
+use veilsum_crypto::{ClientId, RoundId};
 
 pub(super) fn check(transcript: &Transcript, charter: &Charter, report: &mut Report) {
     let mut check = report.check(CheckName::Clustering, None);
@@ -25,7 +25,8 @@ pub(super) fn check(transcript: &Transcript, charter: &Charter, report: &mut Rep
         return;
     };
     let last = rule.number(RoundId(charter.policy.rounds));
-    let mut known = BTreeSet::new();
+    // Where each client's first descriptor for a clustering stands.
+    let mut known: BTreeMap<(ClientId, u64), u64> = BTreeMap::new();
     for (client, said) in &transcript.descriptors {
         let body = &said.body;
         check.demand(body.policy == charter.policy_leaf, || {
@@ -37,7 +38,8 @@ pub(super) fn check(transcript: &Transcript, charter: &Charter, report: &mut Rep
                 said.index, body.clustering
             )
         });
-        check.demand(known.insert((*client, body.clustering)), || {
+        let first = *known.entry((*client, body.clustering)).or_insert(said.index);
+        check.demand(first == said.index, || {
             format!(
                 "entry {}: a second descriptor of {client} for clustering {}: new noise on the same data",
                 said.index, body.clustering
@@ -49,9 +51,9 @@ pub(super) fn check(transcript: &Transcript, charter: &Charter, report: &mut Rep
         let plan = &attempt.plan.body;
         let number = rule.number(plan.round);
         for client in plan.invited().iter() {
-            let shown = transcript.descriptors.iter().any(|(other, said)| {
-                other == client && said.body.clustering == number && said.index < attempt.plan.index
-            });
+            let shown = known
+                .get(&(*client, number))
+                .is_some_and(|index| *index < attempt.plan.index);
             check.demand(shown, || {
                 format!(
                     "{}: {client} is planned for and showed no descriptor for clustering {number}",
