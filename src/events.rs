@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 mod client;
 mod server;
 
+use crate::exit::plain;
+
 pub use client::{ClientEvent, DepthScores};
 pub use server::{LogHead, ServerEvent};
 
@@ -65,7 +67,7 @@ impl<E: fmt::Display, W: Write + Send> Sink<E> for Talk<W> {
         if sentence.is_empty() {
             return Ok(());
         }
-        writeln!(self.0, "{sentence}")?;
+        writeln!(self.0, "{}", plain(&sentence))?;
         self.0.flush()
     }
 }

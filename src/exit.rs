@@ -50,6 +50,24 @@ impl From<Exit> for std::process::ExitCode {
     }
 }
 
+/// Text for a terminal: whatever would move the cursor, colour or hide what follows is written out. File names and peers'
+/// words may hold such characters.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for letter in text.chars() {
+        // Besides control characters those that change the direction of writing (Unicode, UAX 9).
+        let hides =
+            matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if hides || (letter.is_control() && letter != '\n') {
+            plain.extend(letter.escape_default());
+        } else {
+            plain.push(letter);
+        }
+    }
+    plain
+}
+
 /// An error that knows the exit code it leads to.
 #[derive(Debug)]
 pub struct Failure {
@@ -79,6 +97,18 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}", self.error)
+        f.write_str(&plain(&format!("{:#}", self.error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_is_printed_moves_the_cursor() {
+        let failure = Failure::say(Exit::Config, "frames/\u{1b}[2Jx\u{7}\r\u{202e}gnp.\nnext: Grüße");
+        let text = failure.to_string();
+        assert_eq!(text, "frames/\\u{1b}[2Jx\\u{7}\\r\\u{202e}gnp.\nnext: Grüße");
     }
 }

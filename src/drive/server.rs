@@ -647,9 +647,14 @@ impl Driver<'_> {
 
     /// Lets every client have everything that was sent, then the end.
     async fn close(&mut self) {
-        for link in std::mem::take(&mut self.links).into_values() {
-            drop(link.out);
-            let _ = tokio::time::timeout(CLOSE_WAIT, link.writer).await;
+        // All at once: one that reads slowly does not keep the others waiting.
+        let writers: Vec<_> = std::mem::take(&mut self.links)
+            .into_values()
+            .map(|link| link.writer)
+            .collect();
+        let until = Instant::now() + CLOSE_WAIT;
+        for writer in writers {
+            let _ = tokio::time::timeout_at(until, writer).await;
         }
     }
 
