@@ -1,13 +1,16 @@
 //! The client's driver: connects, pumps the machine, hands work to the learner, comes back after a lost connection.
 
+mod describe;
+mod error;
+mod upload;
 mod work;
 
+pub use error::JoinError;
 pub use work::{Work, WorkError};
 
 use super::{Clock, frame, model};
-use crate::describe;
 use crate::events::{ClientEvent, Sink};
-use crate::store::{ClientStore, StoreError};
+use crate::store::ClientStore;
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeMap, VecDeque};
@@ -15,13 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use veilsum_aggregation::client::{Membership, RestoreError};
-use veilsum_aggregation::message::Chunk;
-use veilsum_aggregation::privacy::ledger::{Entry as LedgerEntry, Release};
-use veilsum_aggregation::privacy::{PrivacyError, zcdp};
+use veilsum_aggregation::client::Membership;
 use veilsum_aggregation::{Client, ClientOutput, Refusal, ToClient, ToServer};
-use veilsum_crypto::chunk::Chunking;
-use veilsum_crypto::{Attempt, ClusterId, Digest, RoundId, wire};
+use veilsum_crypto::{ClusterId, Digest, RoundId, wire};
 use veilsum_transport::{Connector, FrameReceiver, FrameSender, Link, LinkStats, Meter, TransportError};
 use work::{Job, JobResult, Trained};
 
@@ -301,55 +300,6 @@ impl Driver<'_> {
         })
     }
 
-    /// Sends the chunks of the kept vectors that the server does not have.
-    async fn upload<S: FrameSender>(
-        &mut self,
-        sender: &mut S,
-        (round, attempt): (RoundId, Attempt),
-        from: &[(ClusterId, u32)],
-    ) -> Result<Option<TransportError>, JoinError> {
-        let rule = self.plan.member.policy.update;
-        let entries = usize::try_from(rule.entries)
-            .unwrap_or(usize::MAX)
-            .saturating_add(1);
-        let chunking = Chunking::new(rule.modulus, entries);
-        let before = |first: u32| -> u64 {
-            (0..first as usize)
-                .filter_map(|index| chunking.bytes(index))
-                .map(|bytes| bytes as u64)
-                .sum()
-        };
-        let each = chunking.total_bytes().unwrap_or_default() as u64;
-        let total_bytes = each.saturating_mul(from.len() as u64);
-        let mut sent_bytes: u64 = from.iter().map(|(_, first)| before(*first)).sum();
-        for (cluster, first) in from {
-            let packed = self.store.upload(round, attempt, *cluster)?;
-            for chunk in Chunk::cut((round, attempt), *cluster, &packed, chunking, *first) {
-                let bytes = chunk.bytes.len() as u64;
-                if self.plan.stall_upload_in_round == Some(round.0) && (sent_bytes + bytes) * 2 > total_bytes
-                {
-                    self.emit(&ClientEvent::Stalled {
-                        round: round.0,
-                        sent_bytes,
-                        total_bytes,
-                    })?;
-                    std::future::pending::<()>().await;
-                }
-                self.step();
-                if let Err(error) = sender.send(frame(ToServer::Chunk(chunk).encode()?)).await {
-                    return Ok(Some(error));
-                }
-                sent_bytes += bytes;
-                self.emit(&ClientEvent::Upload {
-                    round: round.0,
-                    sent_bytes,
-                    total_bytes,
-                })?;
-            }
-        }
-        Ok(None)
-    }
-
     /// Counts steps, and dies at the one it was told to: for tests of what a crash leaves behind.
     fn step(&mut self) {
         self.steps += 1;
@@ -387,64 +337,6 @@ impl Driver<'_> {
         self.emit(&ClientEvent::RoundEnded {
             round: round.0,
             reason,
-        })
-    }
-
-    /// Queues the descriptor that is asked for, once the model whose encoder makes it is here.
-    fn queue_descriptor(&mut self) {
-        let policy = &self.plan.member.policy;
-        if let Some(clustering) = self.describing
-            && let Some(rule) = policy.clustering
-            && let Some(model) = self.shelf.get(model::FROZEN, &policy.initial)
-        {
-            self.describing = None;
-            self.drawing = Some(clustering);
-            let mut noise = [0; 32];
-            self.noise.fill_bytes(&mut noise);
-            self.queue.push_back(Job::Describe {
-                clustering,
-                model: model.to_vec(),
-                member: Arc::clone(&self.plan.member),
-                rule,
-                noise: Box::new(ChaCha20Rng::from_seed(noise)),
-            });
-        }
-    }
-
-    /// Signs a descriptor and sends it, once the ledger says what it costs.
-    fn described(&mut self, clustering: u64, descriptor: Vec<u8>) -> Result<(), JoinError> {
-        let member = &self.plan.member;
-        let rho = member
-            .policy
-            .clustering
-            .map(|rule| describe::cost(&rule))
-            .transpose()?
-            .flatten();
-        let spent = rho
-            .map(|rho| {
-                self.store.charge(LedgerEntry {
-                    client: member.me,
-                    release: Release::Descriptor { clustering },
-                    rho,
-                })
-            })
-            .transpose()?;
-        let epsilon = spent.map(|spent| zcdp::epsilon(spent, DELTA)).transpose()?;
-        self.emit(&ClientEvent::Described {
-            clustering,
-            bytes: descriptor.len() as u64,
-            epsilon,
-        })?;
-        match self.machine.described(clustering, descriptor) {
-            Ok(()) => Ok(()),
-            Err(refusal) => self.not_described(clustering, &refusal),
-        }
-    }
-
-    fn not_described(&mut self, clustering: u64, reason: &dyn std::fmt::Display) -> Result<(), JoinError> {
-        self.emit(&ClientEvent::NotDescribed {
-            clustering,
-            reason: reason.to_string(),
         })
     }
 
@@ -625,51 +517,5 @@ async fn next_result(
     }
 }
 
-/// Why a client stops.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum JoinError {
-    /// The network refuses this client or this server, and trying again would not help.
-    #[error(transparent)]
-    Transport(TransportError),
-    /// The server is not there.
-    #[error("the server could not be reached for {seconds} s: {reason}")]
-    ServerLost {
-        /// How long.
-        seconds: u64,
-        /// The last reason.
-        reason: String,
-    },
-    /// The journal.
-    #[error(transparent)]
-    Restore(#[from] RestoreError),
-    /// A message that is no message, or a policy below this client's floors.
-    #[error(transparent)]
-    Refusal(#[from] Refusal),
-    /// A message of ours that is too long.
-    #[error(transparent)]
-    Wire(#[from] veilsum_crypto::WireError),
-    /// A model that does not fit.
-    #[error(transparent)]
-    Model(#[from] model::ModelError),
-    /// The privacy ledger.
-    #[error(transparent)]
-    Privacy(#[from] PrivacyError),
-    /// The learner.
-    #[error(transparent)]
-    Work(#[from] WorkError),
-    /// The disk.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Standard output is gone.
-    #[error("nobody reads this client's events any more")]
-    NobodyListens,
-    /// A bug.
-    #[error("internal: {0}; please report this")]
-    Internal(&'static str),
-}
-
-/// The delta at which epsilon is told.
-const DELTA: f64 = 1e-6;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LAST_WAIT: Duration = Duration::from_secs(4);

@@ -3,6 +3,8 @@
 mod clustering;
 mod error;
 mod link;
+mod links;
+mod publish;
 mod quorum;
 
 pub use error::ServeError;
@@ -13,6 +15,7 @@ use crate::store::{Resume, ServerStore};
 use crate::witness::Quorum;
 use chacha20::ChaCha20Rng;
 use link::{Connected, Event, Outgoing, accept};
+use links::{Step, Traffic};
 use rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -20,10 +23,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use veilsum_aggregation::message::Hello;
 use veilsum_aggregation::server::{RoundRequest, Server, ServerOutput, ServerSetup};
-use veilsum_aggregation::{Abort, Outcome, Refusal, ToClient, ToServer};
-use veilsum_attestation::disclosure::{Membership, Window};
+use veilsum_aggregation::{Abort, Outcome, Refusal, ToClient};
+use veilsum_attestation::disclosure::Window;
 use veilsum_attestation::statement::{ClientSet, Phase};
 use veilsum_attestation::{Head, Log};
 use veilsum_crypto::{Attempt, ClientId, ClusterId, RoundId};
@@ -103,12 +105,6 @@ pub async fn serve<L: Listener>(
     driver.close().await;
     door.abort();
     result
-}
-
-#[derive(Clone, Copy, Default)]
-struct Traffic {
-    received: u64,
-    sent: u64,
 }
 
 struct Driver<'a> {
@@ -232,16 +228,6 @@ impl Driver<'_> {
             }
             None => Err(ServeError::Internal("a lost attempt has no end")),
         }
-    }
-
-    fn fail_round(&mut self, round: RoundId, attempt: Attempt, abort: &Abort) -> Result<(), ServeError> {
-        self.store.forget_vectors(round, attempt)?;
-        self.emit(&ServerEvent::RoundAborted {
-            round: round.0,
-            attempt: attempt.0,
-            reason: abort.name().to_owned(),
-            detail: abort.to_string(),
-        })
     }
 
     async fn rounds(
@@ -478,196 +464,6 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Leaves a client out of everything to come, and says so once.
-    fn exclude(&mut self, client: ClientId) -> Result<(), ServeError> {
-        if self.excluded.insert(client) {
-            self.emit(&ServerEvent::Refused {
-                client: client.0,
-                reason: "left out of all further rounds of this run: it dealt shares that are no good; mend it, then start the server again"
-                    .to_owned(),
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Connected clients that may take part.
-    fn usable(&self) -> usize {
-        self.links
-            .keys()
-            .filter(|client| !self.excluded.contains(client))
-            .count()
-    }
-
-    fn finish_round(&mut self, outcome: &Outcome, attempt: Attempt, head: Head) -> Result<(), ServeError> {
-        for opened in &outcome.opened {
-            if let Some(slot) = self.models.get_mut(usize::from(opened.cluster.0)) {
-                *slot = Arc::clone(&opened.model);
-            }
-        }
-        self.remember(outcome);
-        for client in self.links.keys().copied().collect::<Vec<_>>() {
-            for opened in &outcome.opened {
-                if self
-                    .clusters
-                    .get(usize::from(opened.cluster.0))
-                    .is_some_and(|set| set.contains(&client))
-                {
-                    self.post(client, Outgoing::Model(opened.cluster, Arc::clone(&opened.model)));
-                }
-            }
-        }
-        let invited: ClientSet = self.clusters.iter().flat_map(|set| set.iter().copied()).collect();
-        self.emit(&ServerEvent::RoundDone {
-            round: outcome.round.0,
-            attempt: attempt.0,
-            survivors: numbers(outcome.survivors.iter()),
-            dropped: numbers(invited.difference(&outcome.survivors)),
-            released: outcome
-                .opened
-                .iter()
-                .map(|opened| u32::from(opened.cluster.0))
-                .collect(),
-            withheld: outcome
-                .withheld
-                .iter()
-                .map(|cluster| u32::from(cluster.0))
-                .collect(),
-            weights: outcome
-                .opened
-                .iter()
-                .map(|opened| opened.sum.last().copied().map_or(0, u64::from))
-                .collect(),
-            window_rounds: small(self.window.rounds()),
-            window_crowd_milli: milli(self.window.crowd()),
-            head: log_head(head),
-        })
-    }
-
-    /// Adds the sums that a round opened to the window.
-    fn remember(&mut self, outcome: &Outcome) {
-        let column = |client: &ClientId| usize::try_from(client.0).ok();
-        let rows: Vec<Vec<usize>> = outcome
-            .opened
-            .iter()
-            .filter_map(|opened| self.clusters.get(usize::from(opened.cluster.0)))
-            .map(|members| {
-                members
-                    .intersection(&outcome.survivors)
-                    .filter_map(column)
-                    .collect()
-            })
-            .collect();
-        let clients = self.plan.setup.policy.clients as usize;
-        if let Ok(matrix) = Membership::from_members(clients, &rows) {
-            // It is over the policy's clients, as the window is.
-            let _ = self.window.push(matrix);
-        }
-    }
-
-    /// Books a link event.
-    fn take(&mut self, event: Event) -> Result<Step, ServeError> {
-        match event {
-            Event::Hello {
-                link,
-                client,
-                hello,
-                out,
-                meter,
-                writer,
-            } => {
-                // The newest connection is the client: an old one is a dead process the network has not given up on.
-                self.drop_link(client);
-                self.next_link = self.next_link.max(link);
-                self.links.insert(
-                    client,
-                    Connected {
-                        link,
-                        out,
-                        meter,
-                        writer,
-                    },
-                );
-                self.post_models(client);
-                self.heads.insert(client, hello.head);
-                self.emit(&ServerEvent::Connected {
-                    client: client.0,
-                    connected: small(self.links.len()),
-                    expected: self.plan.setup.policy.clients,
-                })?;
-                let standing = hello.at.map(|at| (at.round, at.attempt));
-                if let Some((at, ending)) = self.ending.clone()
-                    && standing == Some(at)
-                {
-                    self.post(client, Outgoing::Frame(ending));
-                }
-                Ok(Step::Joined(client, hello))
-            }
-            Event::Message {
-                link,
-                client,
-                message,
-            } => {
-                let current = self.links.get(&client).is_some_and(|known| known.link == link);
-                Ok(if current {
-                    Step::Said(client, message)
-                } else {
-                    Step::Nothing
-                })
-            }
-            Event::Gone { link, client } => {
-                if self.links.get(&client).is_none_or(|known| known.link != link) {
-                    return Ok(Step::Nothing);
-                }
-                self.drop_link(client);
-                self.emit(&ServerEvent::Disconnected { client: client.0 })?;
-                Ok(Step::Left(client))
-            }
-        }
-    }
-
-    /// Puts something on a client's way. A client that has let hundreds of messages lie reads nothing: its link is dropped,
-    /// and the reader's end says so to the round.
-    fn post(&mut self, to: ClientId, outgoing: Outgoing) {
-        if let Some(link) = self.links.get(&to)
-            && let Err(mpsc::error::TrySendError::Full(_)) = link.out.try_send(outgoing)
-        {
-            tracing::warn!(client = %to, "it reads nothing of what it is sent; the connection is closed");
-            link.writer.abort();
-        }
-    }
-
-    fn drop_link(&mut self, client: ClientId) {
-        if let Some(link) = self.links.remove(&client) {
-            let stats = link.meter.stats();
-            self.retired.received += stats.received_bytes;
-            self.retired.sent += stats.sent_bytes;
-            link.writer.abort();
-        }
-    }
-
-    /// Lets every client have everything that was sent, then the end.
-    async fn close(&mut self) {
-        // All at once: one that reads slowly does not keep the others waiting.
-        let writers: Vec<_> = std::mem::take(&mut self.links)
-            .into_values()
-            .map(|link| link.writer)
-            .collect();
-        let until = Instant::now() + CLOSE_WAIT;
-        for writer in writers {
-            let _ = tokio::time::timeout_at(until, writer).await;
-        }
-    }
-
-    fn traffic(&self) -> Traffic {
-        self.links
-            .values()
-            .map(|link| link.meter.stats())
-            .fold(self.retired, |sum, stats| Traffic {
-                received: sum.received + stats.received_bytes,
-                sent: sum.sent + stats.sent_bytes,
-            })
-    }
-
     fn head_of(&self, client: ClientId) -> Head {
         self.heads.get(&client).copied().unwrap_or_else(Head::empty)
     }
@@ -693,14 +489,6 @@ struct Ended {
     revealed: bool,
 }
 
-/// What a link event means for the round.
-enum Step {
-    Joined(ClientId, Hello),
-    Left(ClientId),
-    Said(ClientId, ToServer),
-    Nothing,
-}
-
 fn numbers<'a>(clients: impl Iterator<Item = &'a ClientId>) -> Vec<u32> {
     clients.map(|client| client.0).collect()
 }
@@ -718,18 +506,7 @@ pub fn log_head(head: Head) -> LogHead {
     }
 }
 
-/// Thousandths of a crowd.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a crowd is not negative, and the cast saturates"
-)]
-fn milli(crowd: f64) -> u32 {
-    (crowd * 1e3).floor() as u32
-}
-
 /// Rounds of the window.
 const WINDOW: NonZeroUsize = NonZeroUsize::new(10).expect("above zero");
 /// A client notices a dead server after 5 s and waits at most 4 s between two tries.
 const LINGER: Duration = Duration::from_secs(15);
-const CLOSE_WAIT: Duration = Duration::from_secs(10);
