@@ -84,7 +84,8 @@ fn average(
         let (mut scores, mut deltas, mut trained) = (Vec::new(), Vec::new(), Vec::new());
         for client in &mut clients {
             client.load(&global)?;
-            let score = client.evaluate()?.metrics;
+            let evaluation = client.evaluate()?;
+            let score = *evaluation.depth().ok_or("a depth learner has depth scores")?;
             scores.push(score);
             deltas.push(format!("{:.3}", score.abs_rel));
             if round < demo.rounds {

@@ -13,12 +13,14 @@ use sha2::{Digest, Sha256};
 
 use crate::metrics::{DepthMetrics, DepthRange, MetricsError};
 
+pub mod bev;
 pub mod folder;
 pub mod frame;
 pub mod generator;
 pub mod picture;
 mod scene;
 
+pub use bev::{BevDataError, BevDataset, BevFrame};
 pub use folder::{DepthScale, FolderOptions, OnFault, ReadReport, Splits};
 pub use frame::Frame;
 

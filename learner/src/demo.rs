@@ -170,7 +170,7 @@ mod tests {
                 let mut trained = Vec::new();
                 for toy in &mut toys {
                     toy.load(&global).unwrap();
-                    scores += toy.evaluate().unwrap().metrics.abs_rel / 4.0;
+                    scores += toy.evaluate().unwrap().depth().unwrap().abs_rel / 4.0;
                     toy.train(&demo.plan(round)).unwrap();
                     trained.push(toy.weights().unwrap());
                 }

@@ -167,15 +167,29 @@ pub enum LearnError {
         /// Patches needed.
         needed: usize,
     },
+    /// A learner of another task.
+    #[error(
+        "{wanted} scores were asked for, but this learner's task is another: check the run's learner setting"
+    )]
+    Task {
+        /// The task asked for.
+        wanted: &'static str,
+    },
     /// A device that is misspelt or absent.
     #[error(transparent)]
     Device(#[from] crate::device::DeviceError),
     /// Frames that cannot be used.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// Bird's-eye-view frames that cannot be used.
+    #[error(transparent)]
+    BevData(#[from] crate::data::BevDataError),
     /// Scores that cannot be computed.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+    /// Calibrations, grids or BEV maps that cannot be used.
+    #[error(transparent)]
+    Geometry(#[from] crate::bev::GeometryError),
     /// A list of tensors that is no layout.
     #[error(transparent)]
     Layout(#[from] LayoutError),

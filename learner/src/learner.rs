@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::bev::BevMetrics;
 use crate::descriptor::Features;
 use crate::error::LearnError;
 use crate::layout::Layout;
@@ -141,12 +142,77 @@ pub struct TrainReport {
 pub struct Evaluation {
     /// Test frames scored.
     pub images: u32,
-    /// Means over those frames.
-    pub metrics: DepthMetrics,
+    /// Means over those frames, in the scores of the learner's task.
+    pub scores: Scores,
     /// Mean training loss over those frames.
     pub loss: f64,
     /// A frame with its prediction, for reports.
-    pub example: Option<DepthExample>,
+    pub example: Option<Example>,
+}
+
+impl Evaluation {
+    /// The scores of a depth learner; `None` for another task.
+    #[must_use]
+    pub fn depth(&self) -> Option<&DepthMetrics> {
+        match &self.scores {
+            Scores::Depth(metrics) => Some(metrics),
+            Scores::Bev(_) => None,
+        }
+    }
+
+    /// The scores of a bird's-eye-view learner; `None` for another task.
+    #[must_use]
+    pub fn bev(&self) -> Option<&BevMetrics> {
+        match &self.scores {
+            Scores::Bev(metrics) => Some(metrics),
+            Scores::Depth(_) => None,
+        }
+    }
+}
+
+/// Scores of one task.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scores {
+    /// Monocular depth.
+    Depth(DepthMetrics),
+    /// Vehicles in a bird's-eye view.
+    Bev(BevMetrics),
+}
+
+/// A test frame with its prediction.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Example {
+    /// Monocular depth.
+    Depth(DepthExample),
+    /// A bird's-eye view.
+    Bev(BevExample),
+}
+
+/// One test frame's true and predicted bird's-eye view.
+#[derive(Clone, PartialEq)]
+pub struct BevExample {
+    /// The frame's name in its data set.
+    pub name: String,
+    /// Cells a side. Row 0 is farthest ahead, column 0 farthest left.
+    pub cells: usize,
+    /// Where vehicles are, row-major.
+    pub truth: Vec<bool>,
+    /// Where the network says they are.
+    pub prediction: Vec<bool>,
+    /// Which cells count: those that some camera sees.
+    pub counts: Vec<bool>,
+}
+
+impl fmt::Debug for BevExample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "BevExample({} {2}x{2}, {} vehicle cells)",
+            self.name,
+            self.truth.iter().filter(|t| **t).count(),
+            self.cells
+        )
+    }
 }
 
 /// One test frame, its true depth and the predicted one.

@@ -13,6 +13,7 @@
 //! * [`learner`]: the trait, training plans and reports
 //! * [`metrics`]: the usual depth scores
 //! * [`schedule`]: how learning rates move
+//! * [`bev`]: geometry, masks and scores of bird's-eye views
 //! * [`data`]: folder reader, seeded generator
 //! * [`descriptor`]: what a client says about its data so that it can be clustered
 //! * [`demo`]: settings for a short demonstration
@@ -26,6 +27,7 @@
     doc = "* `torch`: networks through libtorch (feature `torch`, not enabled)"
 )]
 
+pub mod bev;
 pub mod data;
 pub mod demo;
 pub mod descriptor;
@@ -43,12 +45,15 @@ pub mod weights;
 #[cfg(feature = "torch")]
 pub mod torch;
 
+pub use bev::{BevMetrics, GeometryError, PersonalPart};
 pub use data::{DataError, DepthDataset, Frame};
 pub use descriptor::{Descriptor, DescriptorError};
 pub use device::{DeviceChoice, DeviceError};
 pub use error::LearnError;
 pub use layout::{Layout, LayoutError, TensorClass, TensorSpec};
-pub use learner::{DepthExample, Evaluation, Learner, TrainLength, TrainPlan, TrainReport};
+pub use learner::{
+    BevExample, DepthExample, Evaluation, Example, Learner, Scores, TrainLength, TrainPlan, TrainReport,
+};
 pub use metrics::{DepthMetrics, DepthRange, MetricsError};
 pub use schedule::Schedule;
 pub use tensor::{PrivateTensor, SharedTensor};

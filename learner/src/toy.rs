@@ -11,7 +11,7 @@ use crate::data::DepthDataset;
 use crate::descriptor::Features;
 use crate::error::LearnError;
 use crate::layout::{Layout, TensorClass, TensorSpec};
-use crate::learner::{DepthExample, Evaluation, Learner, TrainPlan, TrainReport};
+use crate::learner::{DepthExample, Evaluation, Example, Learner, Scores, TrainPlan, TrainReport};
 use crate::metrics::{DepthMetrics, MetricsError};
 use crate::shuffle::shuffle;
 use crate::tensor::{PrivateTensor, SharedTensor};
@@ -315,9 +315,9 @@ impl Learner for ToyDepth {
         let images = u32::try_from(scores.len()).unwrap_or(u32::MAX);
         Ok(Evaluation {
             images,
-            metrics,
+            scores: Scores::Depth(metrics),
             loss: losses / f64::from(images),
-            example,
+            example: example.map(Example::Depth),
         })
     }
 
@@ -399,11 +399,13 @@ mod tests {
             assert_eq!((report.steps, report.samples, report.skipped_frames), (12, 48, 0));
             assert!(report.loss_last < 0.5 * report.loss_first, "{report:?}");
             assert!(
-                after.metrics.abs_rel < 0.7 * before.metrics.abs_rel,
+                after.depth().unwrap().abs_rel < 0.7 * before.depth().unwrap().abs_rel,
                 "{place:?}: {before:?} {after:?}"
             );
             assert!(after.loss < before.loss && after.images == 6);
-            let example = after.example.unwrap();
+            let Some(Example::Depth(example)) = after.example else {
+                panic!("a depth learner shows depth")
+            };
             assert_eq!(
                 (example.rgb.len(), example.prediction.len()),
                 (64 * 48 * 3, 64 * 48)
@@ -421,7 +423,7 @@ mod tests {
             let mut score = 0.0;
             for toy in &mut clients {
                 toy.load(&global).unwrap();
-                score += toy.evaluate().unwrap().metrics.abs_rel / 2.0;
+                score += toy.evaluate().unwrap().depth().unwrap().abs_rel / 2.0;
                 toy.train(&plan(round)).unwrap();
                 trained.push(toy.weights().unwrap());
             }

@@ -21,7 +21,7 @@ fn federate(demo: &DemoDefaults, place: Place, seed: u64) -> (DepthMetrics, Dept
             .iter_mut()
             .map(|client| {
                 client.load(global).unwrap();
-                client.evaluate().unwrap().metrics
+                *client.evaluate().unwrap().depth().unwrap()
             })
             .collect();
         DepthMetrics::mean(&scores).unwrap()

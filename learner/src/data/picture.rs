@@ -1,4 +1,4 @@
-//! PNG files: 8-bit colour and 16-bit depth.
+//! PNG files: 8-bit colour, 16-bit depth and masks.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -65,6 +65,58 @@ pub fn read_depth(path: &Path) -> Result<Picture<u16>, DataError> {
         height: raw.height,
         samples,
     })
+}
+
+/// Reads a mask: a gray or palette-free PNG of 1, 2, 4, 8 or 16 bits, or RGB, of which every non-zero pixel is true.
+///
+/// # Errors
+///
+/// [`DataError::Png`] if the file is no PNG or cut short, [`DataError::Format`] for a palette, whose numbers are no
+/// brightness.
+pub fn read_mask(path: &Path) -> Result<Picture<bool>, DataError> {
+    let raw = read(path)?;
+    let channels = match raw.color {
+        ColorType::Indexed => return Err(raw.wrong(path, "a gray picture")),
+        // Only colours count: an opaque black pixel is black.
+        ColorType::Grayscale => (1, 1),
+        ColorType::GrayscaleAlpha => (2, 1),
+        ColorType::Rgb => (3, 3),
+        ColorType::Rgba => (4, 3),
+    };
+    let bits = usize::from(raw.depth as u8);
+    let stride = (raw.width * channels.0 * bits).div_ceil(8);
+    let mut samples = Vec::with_capacity(raw.width * raw.height);
+    for row in raw.bytes.chunks(stride.max(1)) {
+        for x in 0..raw.width {
+            samples.push(match bits {
+                8 | 16 => {
+                    let bytes = bits / 8;
+                    let from = x * channels.0 * bytes;
+                    row.iter().skip(from).take(channels.1 * bytes).any(|&b| b != 0)
+                }
+                _ => {
+                    let byte = row.get(x * bits / 8).copied().unwrap_or(0);
+                    let shift = 8 - bits - (x * bits) % 8;
+                    (byte >> shift) & ((1 << bits) - 1) != 0
+                }
+            });
+        }
+    }
+    Ok(Picture {
+        width: raw.width,
+        height: raw.height,
+        samples,
+    })
+}
+
+/// Writes a mask as an 8-bit gray PNG: 255 for true.
+///
+/// # Errors
+///
+/// As [`write_rgb`].
+pub fn write_mask(path: &Path, width: usize, height: usize, samples: &[bool]) -> Result<(), DataError> {
+    let bytes: Vec<u8> = samples.iter().map(|&s| 255 * u8::from(s)).collect();
+    write(path, width, height, ColorType::Grayscale, BitDepth::Eight, &bytes)
 }
 
 /// Writes an 8-bit RGB PNG.
@@ -223,6 +275,52 @@ mod tests {
         assert!(matches!(read_rgb(&path), Err(DataError::Format { .. })));
         write(&path, 1, 1, ColorType::Rgba, BitDepth::Eight, &[1, 2, 3, 4]).unwrap();
         assert_eq!(read_rgb(&path).unwrap().samples, [1, 2, 3]);
+    }
+
+    /// Ten pixels a row, so that rows of 1, 2 and 4 bits end inside a byte.
+    #[test]
+    fn masks_of_every_depth_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.png");
+        let expected: Vec<bool> = (0..20).map(|i| i % 3 == 0).collect();
+        for (depth, bits) in [
+            (BitDepth::One, 1_usize),
+            (BitDepth::Two, 2),
+            (BitDepth::Four, 4),
+            (BitDepth::Eight, 8),
+        ] {
+            let mut bytes = Vec::new();
+            for row in expected.chunks(10) {
+                let mut packed = vec![0_u8; (10 * bits).div_ceil(8)];
+                for (x, &set) in row.iter().enumerate() {
+                    let at = x * bits;
+                    packed[at / 8] |= u8::from(set) << (8 - bits - at % 8);
+                }
+                bytes.extend(packed);
+            }
+            write(&path, 10, 2, ColorType::Grayscale, depth, &bytes).unwrap();
+            let mask = read_mask(&path).unwrap();
+            assert_eq!((mask.width, mask.height), (10, 2));
+            assert_eq!(mask.samples, expected, "{bits} bits");
+        }
+        write_depth(&path, 2, 1, &[0, 1]).unwrap();
+        assert_eq!(read_mask(&path).unwrap().samples, [false, true]);
+        write(
+            &path,
+            2,
+            1,
+            ColorType::Rgba,
+            BitDepth::Eight,
+            &[0, 0, 0, 255, 0, 0, 1, 0],
+        )
+        .unwrap();
+        assert_eq!(
+            read_mask(&path).unwrap().samples,
+            [false, true],
+            "alpha is no brightness"
+        );
+        write_mask(&path, 2, 1, &[true, false]).unwrap();
+        assert_eq!(read_mask(&path).unwrap().samples, [true, false]);
     }
 
     #[test]

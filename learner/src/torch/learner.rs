@@ -10,7 +10,7 @@ use crate::descriptor::Features;
 use crate::device::DeviceChoice;
 use crate::error::LearnError;
 use crate::layout::Layout;
-use crate::learner::{DepthExample, Evaluation, Learner, TrainPlan, TrainReport};
+use crate::learner::{DepthExample, Evaluation, Example, Learner, Scores, TrainPlan, TrainReport};
 use crate::metrics::{DepthMetrics, DepthRange};
 use crate::schedule::Schedule;
 use crate::shuffle::shuffle;
@@ -487,9 +487,9 @@ impl Learner for DepthLearner {
         let images = u32::try_from(scores.len()).unwrap_or(u32::MAX);
         Ok(Evaluation {
             images,
-            metrics,
+            scores: Scores::Depth(metrics),
             loss: losses / f64::from(images),
-            example,
+            example: example.map(Example::Depth),
         })
     }
 

@@ -9,7 +9,9 @@ use veilsum_aggregation::ClientUpdate;
 use veilsum_aggregation::client::Membership;
 use veilsum_attestation::statement::{ClusteringRule, Policy};
 use veilsum_crypto::{ClusterId, Digest, RoundId};
-use veilsum_learner::{DepthMetrics, LearnError, Learner, TrainLength, TrainPlan, TrainReport, Weights};
+use veilsum_learner::{
+    DepthMetrics, Example, LearnError, Learner, TrainLength, TrainPlan, TrainReport, Weights,
+};
 
 /// A learner and how it trains.
 pub struct Work {
@@ -126,14 +128,15 @@ impl Work {
         let weights = Weights::new(self.learner.layout(), model)?;
         self.learner.load(&weights)?;
         let evaluation = self.learner.evaluate()?;
-        let example = evaluation
-            .example
-            .as_ref()
-            .and_then(|example| picture::triptych(example).ok());
+        let metrics = *evaluation.depth().ok_or(LearnError::Task { wanted: "depth" })?;
+        let example = match &evaluation.example {
+            Some(Example::Depth(example)) => picture::triptych(example).ok(),
+            _ => None,
+        };
         Ok(Some(Score {
             images: evaluation.images,
             loss: evaluation.loss,
-            metrics: evaluation.metrics,
+            metrics,
             example,
         }))
     }

@@ -77,11 +77,13 @@ fn it_learns() {
     assert_eq!((report.steps, report.samples, report.skipped_frames), (24, 72, 0));
     assert!(report.loss_last < 0.6 * report.loss_first, "{report:?}");
     assert!(
-        after.metrics.abs_rel < 0.5 * before.metrics.abs_rel,
+        after.depth().unwrap().abs_rel < 0.5 * before.depth().unwrap().abs_rel,
         "{before:?} {after:?}"
     );
     assert_eq!(after.images, 3);
-    let example = after.example.unwrap();
+    let Some(Example::Depth(example)) = after.example else {
+        panic!("a depth learner shows depth")
+    };
     assert_eq!(
         (example.rgb.len(), example.truth.len(), example.prediction.len()),
         (18432, 6144, 6144)
@@ -101,7 +103,7 @@ fn every_network_learns() {
         let after = client.evaluate().unwrap();
         assert!(report.loss_last < 0.6 * report.loss_first, "{kind:?} {report:?}");
         assert!(
-            after.metrics.abs_rel < 0.6 * before.metrics.abs_rel,
+            after.depth().unwrap().abs_rel < 0.6 * before.depth().unwrap().abs_rel,
             "{kind:?} {before:?} {after:?}"
         );
     }
@@ -136,7 +138,7 @@ fn published_training_replays_and_differs_by_seed() {
         let mut client = client(config.clone());
         let report = client.train(&TrainPlan { seed, ..plan(3) }).unwrap();
         assert!(report.loss_first.is_finite() && report.steps == 3);
-        assert!(client.evaluate().unwrap().metrics.abs_rel.is_finite());
+        assert!(client.evaluate().unwrap().depth().unwrap().abs_rel.is_finite());
         client.weights().unwrap()
     };
     let first = train(2);
