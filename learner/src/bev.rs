@@ -35,7 +35,7 @@ pub use camera::{Camera, Intrinsics};
 pub use grid::{Grid, Mirror};
 pub use mask::{Amcm, Masks};
 pub use metric::{BevMetrics, FrameCounts};
-pub use personal::PersonalPart;
+pub use personal::{Part, PersonalPart};
 pub use pose::Pose;
 pub use raster::VehicleBox;
 pub use rig::{Rig, Side};

@@ -40,6 +40,14 @@ pub enum LearnError {
         /// The tensor.
         tensor: String,
     },
+    /// Saved private tensors that are not this model's.
+    #[error(
+        "the saved private tensors cannot be restored: {reason}; they belong to another model or strategy, or the checkpoint was cut"
+    )]
+    PrivateState {
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// A tensor's numbers do not fill its shape.
     #[error("tensor '{tensor}' of shape {shape:?} was given {found} numbers")]
     TensorLength {

@@ -10,6 +10,7 @@
 //!
 //! * [`layout`]: which tensors a model has and which of them may travel
 //! * [`tensor`], [`weights`]: shared and private tensors as different types; only shared ones become an upload
+//! * [`private`]: what stays, as bytes for a client's own encrypted checkpoint
 //! * [`learner`]: the trait, training plans and reports
 //! * [`metrics`]: the usual depth scores
 //! * [`schedule`]: how learning rates move
@@ -36,6 +37,7 @@ pub mod error;
 pub mod layout;
 pub mod learner;
 pub mod metrics;
+pub mod private;
 pub mod schedule;
 mod shuffle;
 pub mod tensor;
@@ -55,6 +57,7 @@ pub use learner::{
     BevExample, DepthExample, Evaluation, Example, Learner, Scores, TrainLength, TrainPlan, TrainReport,
 };
 pub use metrics::{DepthMetrics, DepthRange, MetricsError};
+pub use private::PrivateState;
 pub use schedule::Schedule;
 pub use tensor::{PrivateTensor, SharedTensor};
 pub use weights::{Delta, Weights};

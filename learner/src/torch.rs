@@ -11,6 +11,7 @@
 //! * [`network`]: the three by name and size, and what they predict
 //! * [`adabins`], [`newcrfs`], [`dcdepth`]: configurations, presets and the networks
 //! * [`pass`]: scoring, or training with its random omissions
+//! * [`bevt`]: the bird's-eye-view transformer with its learner; [`resnet`]: its image encoder
 //! * [`store`]: the network's tensors as a [`Layout`](crate::Layout); flat weights in and out
 //! * [`initial`]: seeded start, equal on every machine
 //! * [`loss`]: the losses; [`objective`]: their weights
@@ -23,6 +24,7 @@
 
 pub mod adabins;
 pub mod augment;
+pub mod bevt;
 pub mod bins;
 mod block;
 mod crf;
@@ -43,10 +45,12 @@ pub mod objective;
 pub mod pass;
 pub mod pretrained;
 pub mod pyramid;
+pub mod resnet;
 pub mod store;
 pub mod swin;
 mod window;
 
 pub use adabins::{AdaBins, AdaBinsConfig};
+pub use bevt::{BevLearner, BevLearnerConfig, Bevt, BevtConfig};
 pub use learner::{DepthLearner, DepthLearnerConfig};
 pub use network::{DepthNetwork, NetworkConfig, NetworkKind, NetworkSize};

@@ -503,7 +503,7 @@ impl Learner for DepthLearner {
 /// A step allocates and frees the same megabytes again and again. glibc gives blocks above a threshold back to the system
 /// at once, and a sixth of a step then goes into fetching them anew; freeing one block of this size raises that threshold
 /// to it for good. Elsewhere this does nothing. The block is never touched and so never backed by memory.
-fn keep_freed_memory() {
+pub(crate) fn keep_freed_memory() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(31 << 20)));
 }
 

@@ -1,6 +1,6 @@
 //! A network's tensors as a layout: flat weights in and out, private tensors kept apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tch::nn::VarStore;
 use tch::{Device, Tensor};
@@ -15,6 +15,8 @@ use crate::weights::Weights;
 pub struct Store {
     vars: VarStore,
     tensors: BTreeMap<String, Tensor>,
+    /// Names of the tensors that an optimiser changes.
+    trained: BTreeSet<String>,
     layout: Layout,
 }
 
@@ -48,12 +50,23 @@ impl Store {
                 return Err(LearnError::Network { what });
             }
         }
+        Self::classified(vars, |name| {
+            private.iter().any(|prefix| name.starts_with(prefix))
+                || !shared.iter().any(|prefix| name.starts_with(prefix))
+        })
+    }
+
+    /// Takes a network's variables; those for which `stays` is true are private.
+    ///
+    /// # Errors
+    ///
+    /// [`LearnError::Layout`] if nothing would travel.
+    pub fn classified(vars: VarStore, stays: impl Fn(&str) -> bool) -> Result<Self, LearnError> {
+        let tensors: BTreeMap<String, Tensor> = vars.variables().into_iter().collect();
         let specs = tensors
             .iter()
             .map(|(name, tensor)| {
-                let stays = private.iter().any(|prefix| name.starts_with(prefix))
-                    || !shared.iter().any(|prefix| name.starts_with(prefix));
-                let class = match (stays, tensor.requires_grad()) {
+                let class = match (stays(name), tensor.requires_grad()) {
                     (true, _) => TensorClass::Private,
                     (false, true) => TensorClass::Shared,
                     (false, false) => TensorClass::Buffer,
@@ -66,8 +79,13 @@ impl Store {
                 TensorSpec::new(name.as_str(), shape, class)
             })
             .collect();
+        let trained = tensors
+            .iter()
+            .filter(|(_, tensor)| tensor.requires_grad())
+            .map(|(name, _)| name.clone());
         Ok(Self {
             vars,
+            trained: trained.collect(),
             tensors,
             layout: Layout::new(specs)?,
         })
@@ -133,6 +151,57 @@ impl Store {
             .private()
             .map(|spec| PrivateTensor::new(spec, self.values(&spec.name)?))
             .collect()
+    }
+
+    /// Replaces the tensors that stay.
+    ///
+    /// # Errors
+    ///
+    /// [`LearnError::TensorOrder`] unless they are exactly the layout's private ones in order; nothing changes then.
+    pub fn load_private(&self, tensors: &[PrivateTensor]) -> Result<(), LearnError> {
+        let mut expected = self.layout.private();
+        let end = || "the end".to_owned();
+        let mut given = tensors.iter().map(PrivateTensor::spec);
+        loop {
+            match (expected.next(), given.next()) {
+                (None, None) => break,
+                (wanted, found) if wanted == found => {}
+                (wanted, found) => {
+                    return Err(LearnError::TensorOrder {
+                        found: found.map_or_else(end, |spec| spec.name.clone()),
+                        expected: wanted.map_or_else(end, |spec| spec.name.clone()),
+                    });
+                }
+            }
+        }
+        for tensor in tensors {
+            if let Some(own) = self.tensors.get(&tensor.spec().name) {
+                let source = Tensor::from_slice(tensor.values()).view(own.size().as_slice());
+                tch::no_grad(|| own.shallow_clone().f_copy_(&source))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets gradients reach the trained tensors that stay, or those that travel, or both.
+    ///
+    /// An optimiser passes over tensors without a gradient, moments included.
+    ///
+    /// # Errors
+    ///
+    /// [`LearnError::Torch`] if libtorch refuses.
+    pub fn train_only(&self, kept: bool, shared: bool) -> Result<(), LearnError> {
+        for spec in self.layout.specs() {
+            let on = match spec.class {
+                TensorClass::Private => kept && self.trained.contains(&spec.name),
+                TensorClass::Shared => shared,
+                TensorClass::Buffer => continue,
+            };
+            if let Some(tensor) = self.tensors.get(&spec.name) {
+                let _ = tensor.f_set_requires_grad(on)?;
+            }
+        }
+        Ok(())
     }
 
     /// A copy of all tensors.

@@ -1,0 +1,199 @@
+//! Federated bird's-eye views at a size for two CPU cores: what each strategy keeps at the client, on generated traffic.
+//!
+//! `cargo run --release -p veilsum-learner --features torch --example bev_mini -- uc2 --seed 1` trains a bus, a truck and
+//! two cars with a forward camera each; `uc4` cars with one, three and four cameras. Plain averages, no masks. The pooled
+//! vehicle `IoU` of each client's test frames is printed for training alone and for each strategy; `--rounds N`,
+//! `--frames N` change the length, `--arms local,fedavg` the strategies, `--separate` draws what a client keeps from a
+//! seed of its own. Scores are of the average with the client's own part, before any further local training.
+
+use std::time::Instant;
+
+use veilsum_learner::bev::{Grid, PersonalPart, Side};
+use veilsum_learner::data::bev::{BevDataset, Fleet, LabelKind, VehicleKind};
+use veilsum_learner::torch::bevt::learner::PrivateStart;
+use veilsum_learner::torch::{BevLearner, BevLearnerConfig, BevtConfig};
+use veilsum_learner::{Learner, TrainLength, TrainPlan, Weights};
+
+type Failure = Box<dyn std::error::Error>;
+
+struct Settings {
+    case: String,
+    seed: u64,
+    rounds: u32,
+    steps: u32,
+    frames: usize,
+    arms: Option<Vec<String>>,
+    separate: bool,
+    curve: bool,
+    rate: f64,
+}
+
+fn main() -> Result<(), Failure> {
+    let mut settings = Settings {
+        case: "uc2".to_owned(),
+        seed: 1,
+        rounds: 25,
+        steps: 20,
+        frames: 256,
+        arms: None,
+        separate: false,
+        curve: false,
+        rate: 6e-3,
+    };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut number =
+            || -> Result<u64, Failure> { Ok(args.next().ok_or("a number is missing")?.parse()?) };
+        match arg.as_str() {
+            "--seed" => settings.seed = number()?,
+            "--rounds" => settings.rounds = u32::try_from(number()?)?,
+            "--steps" => settings.steps = u32::try_from(number()?)?,
+            "--frames" => settings.frames = usize::try_from(number()?)?,
+            "--arms" => {
+                let list = args.next().ok_or("--arms needs a list")?;
+                settings.arms = Some(list.split(',').map(str::to_owned).collect());
+            }
+            "--rate" => settings.rate = args.next().ok_or("--rate needs a number")?.parse()?,
+            "--curve" => settings.curve = true,
+            "--separate" => settings.separate = true,
+            case => case.clone_into(&mut settings.case),
+        }
+    }
+    let clients = clients(&settings)?;
+    let network = BevtConfig::tiny(GRID);
+    let names: Vec<&str> = clients.iter().map(BevDataset::name).collect();
+    println!("{} seed {}: {}", settings.case, settings.seed, names.join(" "));
+    let mut prior = Vec::new();
+    for data in &clients {
+        let learner = BevLearner::new(
+            BevLearnerConfig::tiny(network.clone(), PersonalPart::Nothing),
+            1,
+            data.clone(),
+        )?;
+        prior.push(data.prior_mask_score(learner.masks())?.pooled_iou);
+    }
+    row("prior mask", &prior, 0.0);
+    for personal in [
+        PersonalPart::Everything,
+        PersonalPart::Nothing,
+        PersonalPart::CameraEmbeddings,
+        PersonalPart::Encoder,
+        PersonalPart::Head,
+        PersonalPart::Attention,
+    ] {
+        let wanted = |arms: &Vec<String>| arms.iter().any(|arm| arm == personal.strategy());
+        if settings.arms.as_ref().is_none_or(wanted) {
+            let begin = Instant::now();
+            let scores = federate(&settings, &network, personal, &clients)?;
+            row(personal.strategy(), &scores, begin.elapsed().as_secs_f64());
+        }
+    }
+    Ok(())
+}
+
+/// Ten metres to each side, in cells of a metre.
+const GRID: Grid = Grid {
+    cells: 20,
+    metres: 20.0,
+};
+
+fn clients(settings: &Settings) -> Result<Vec<BevDataset>, Failure> {
+    use Side::{Front, Left, Rear, Right};
+    use VehicleKind::{Bus, Car, Truck};
+    let all = [Front, Left, Right, Rear].as_slice();
+    let plan: Vec<(VehicleKind, &[Side])> = match settings.case.as_str() {
+        "uc2" => vec![
+            (Bus, &[Front]),
+            (Truck, &[Front]),
+            (Car, &[Front]),
+            (Car, &[Front]),
+        ],
+        "uc4" => vec![(Car, &[Front]), (Car, &[Front, Left, Right]), (Car, all)],
+        other => return Err(format!("no use case '{other}': say uc2 or uc4").into()),
+    };
+    let mut clients = Vec::new();
+    for (i, (kind, cameras)) in plan.into_iter().enumerate() {
+        let fleet = Fleet {
+            kind,
+            cameras: cameras.to_vec(),
+            width: 48,
+            height: 32,
+            grid: GRID,
+            train: settings.frames,
+            test: 32,
+            seed: 100 * settings.seed + i as u64,
+        };
+        clients.push(fleet.dataset(LabelKind::Visible)?);
+    }
+    Ok(clients)
+}
+
+fn federate(
+    settings: &Settings,
+    network: &BevtConfig,
+    personal: PersonalPart,
+    clients: &[BevDataset],
+) -> Result<Vec<f64>, Failure> {
+    let config = BevLearnerConfig::tiny(network.clone(), personal);
+    let mut learners = Vec::new();
+    for (i, data) in (0_u64..).zip(clients) {
+        let config = BevLearnerConfig {
+            private_start: if settings.separate {
+                PrivateStart::Separate(1000 * settings.seed + i)
+            } else {
+                PrivateStart::Common
+            },
+            ..config.clone()
+        };
+        learners.push(BevLearner::new(config, settings.seed, data.clone())?);
+    }
+    let mut global = BevLearner::initial_weights(&config, settings.seed)?;
+    for round in 1..=settings.rounds {
+        let mut trained = Vec::new();
+        let progress = f64::from(round - 1) / f64::from(settings.rounds);
+        for learner in &mut learners {
+            learner.load(&global)?;
+            learner.train(&TrainPlan {
+                round,
+                length: TrainLength::Steps(settings.steps),
+                learning_rate: settings.rate * (1.0 - 0.8 * progress),
+                batch: 8,
+                seed: settings.seed,
+            })?;
+            trained.push(learner.weights()?);
+        }
+        global = Weights::mean(&trained)?;
+        if settings.curve && round.is_multiple_of(5) {
+            row(
+                &format!("  round {round}"),
+                &evaluate(&mut learners, &global)?,
+                0.0,
+            );
+        }
+    }
+    evaluate(&mut learners, &global)
+}
+
+fn evaluate(learners: &mut [BevLearner], global: &Weights) -> Result<Vec<f64>, Failure> {
+    let mut scores = Vec::new();
+    for learner in learners {
+        learner.load(global)?;
+        let evaluation = learner.evaluate()?;
+        let score = *evaluation.bev().ok_or("a BEV learner has BEV scores")?;
+        if let Some(alarm) = score.alarm() {
+            println!("  {}: {alarm}", learner.data().name());
+        }
+        scores.push(score.pooled_iou);
+    }
+    Ok(scores)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a handful of clients")]
+fn row(name: &str, scores: &[f64], seconds: f64) {
+    let columns: Vec<String> = scores.iter().map(|s| format!("{s:.3}")).collect();
+    let mean = scores.iter().sum::<f64>() / scores.len() as f64;
+    println!(
+        "{name:15} {}  mean {mean:.3}  ({seconds:.0} s)",
+        columns.join(" ")
+    );
+}
