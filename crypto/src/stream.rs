@@ -1,11 +1,27 @@
 //! From a seed to mask words: AES-128-CTR with a 64-bit little-endian block counter (suite 1).
 //!
 //! Word `i` of a mask is the little-endian `u32` at byte `4 i` of the key stream, so any stretch of a mask can be made
-//! alone: an auditor checks single chunks, and a vector is masked tile by tile.
+//! alone: an auditor checks single chunks, and a vector is masked stretch by stretch.
+//!
+//! Expanding and adding is one pass over the words, by the fastest [`Backend`] the processor has.
+
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+mod arm;
+mod backend;
+mod portable;
+#[cfg(any(
+    target_arch = "x86_64",
+    all(target_arch = "aarch64", target_endian = "little")
+))]
+mod schedule;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+pub use backend::Backend;
 
 use crate::secret::{Secret32, redacted};
-use aes::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
-use zeroize::Zeroize;
+use backend::Engine;
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// Key and starting block of a mask: 16 + 16 bytes from HKDF.
 ///
@@ -55,136 +71,158 @@ impl Sign {
 /// A seekable source of mask words.
 pub trait MaskStream {
     /// Adds (or subtracts) mask words `start .. start + words.len()` to `words`, modulo 2^32.
-    fn apply(&mut self, sign: Sign, start: u64, words: &mut [u32]);
+    fn apply(&self, sign: Sign, start: u64, words: &mut [u32]);
 }
 
 /// The mask stream of suite 1.
-pub struct AesCtr(ctr::Ctr64LE<aes::Aes128>);
+pub struct AesCtr {
+    engine: Engine,
+    first: Counter,
+}
+
+impl Drop for AesCtr {
+    fn drop(&mut self) {
+        self.first.zeroize();
+    }
+}
 
 impl AesCtr {
-    /// Starts the stream of `seed`.
+    /// Starts the stream of `seed` on the fastest back end of this processor.
     #[must_use]
     pub fn new(seed: &StreamSeed) -> Self {
-        let (key, block) = seed.0.expose().split_at(16);
-        let mut key_bytes = [0; 16];
-        key_bytes.copy_from_slice(key);
-        let mut block_bytes = [0; 16];
-        block_bytes.copy_from_slice(block);
-        let stream = Self(ctr::Ctr64LE::<aes::Aes128>::new(
-            &key_bytes.into(),
-            &block_bytes.into(),
-        ));
-        key_bytes.zeroize();
-        block_bytes.zeroize();
-        stream
+        let (mut key, first) = split(seed);
+        let engine = Engine::fastest(&key);
+        key.zeroize();
+        Self { engine, first }
+    }
+
+    /// Starts the stream of `seed` on one back end: for comparing them. `None` where the processor does not have it.
+    #[must_use]
+    pub fn on(backend: Backend, seed: &StreamSeed) -> Option<Self> {
+        let (mut key, first) = split(seed);
+        let engine = Engine::new(backend, &key);
+        key.zeroize();
+        engine.map(|engine| Self { engine, first })
+    }
+
+    /// Mask words from `start` on, whatever their place within a block.
+    fn stretch(&self, sign: Sign, start: u64, words: &mut [u32], table: &mut Table) {
+        let (mut from, skip) = (self.first.plus(start / 4), (start % 4) as usize);
+        let ahead = words.len().min((4 - skip) % 4);
+        let (head, rest) = words.split_at_mut(ahead);
+        if !head.is_empty() {
+            self.part(sign, from, skip, head, table);
+            from = from.plus(1);
+        }
+        let (blocks, tail) = rest.split_at_mut(rest.len() / 4 * 4);
+        self.engine.apply(from, sign, blocks, table);
+        if !tail.is_empty() {
+            self.part(sign, from.plus(blocks.len() as u64 / 4), 0, tail, table);
+        }
+    }
+
+    /// Words of one block from word `skip` of it on.
+    fn part(&self, sign: Sign, block: Counter, skip: usize, words: &mut [u32], table: &mut Table) {
+        let mut whole = [0; 4];
+        for (lane, word) in whole.iter_mut().skip(skip).zip(&*words) {
+            *lane = *word;
+        }
+        self.engine.apply(block, sign, &mut whole, table);
+        for (word, lane) in words.iter_mut().zip(whole.iter().skip(skip)) {
+            *word = *lane;
+        }
+        whole.zeroize();
     }
 }
 
 impl MaskStream for AesCtr {
-    fn apply(&mut self, sign: Sign, start: u64, words: &mut [u32]) {
-        let mut tile = [0u8; TILE_WORDS * 4];
-        self.0.seek(u128::from(start) * 4);
-        for stretch in words.chunks_mut(TILE_WORDS) {
-            let bytes = tile.get_mut(..stretch.len() * 4).unwrap_or_default();
-            bytes.fill(0);
-            self.0.apply_keystream(bytes);
-            let (quads, _) = bytes.as_chunks::<4>();
-            match sign {
-                Sign::Plus => {
-                    for (word, quad) in stretch.iter_mut().zip(quads) {
-                        *word = word.wrapping_add(u32::from_le_bytes(*quad));
-                    }
-                }
-                Sign::Minus => {
-                    for (word, quad) in stretch.iter_mut().zip(quads) {
-                        *word = word.wrapping_sub(u32::from_le_bytes(*quad));
-                    }
-                }
-            }
-        }
-        tile.zeroize();
+    fn apply(&self, sign: Sign, start: u64, words: &mut [u32]) {
+        self.stretch(sign, start, words, &mut Table::default());
     }
 }
 
-/// 16 KiB of key stream: half a first-level data cache.
-const TILE_WORDS: usize = 4096;
+/// Adds (or subtracts) the words `start .. start + words.len()` of every mask to `words`, modulo 2^32: as
+/// [`MaskStream::apply`] for each, but stretch by stretch, so that `words` pass through memory once.
+pub fn apply_all(masks: &[(Sign, AesCtr)], start: u64, words: &mut [u32]) {
+    let mut table = Table::default();
+    for (at, stretch) in (start..).step_by(STRETCH).zip(words.chunks_mut(STRETCH)) {
+        for (sign, mask) in masks {
+            mask.stretch(*sign, at, stretch, &mut table);
+        }
+    }
+}
+
+/// A seed's key and starting block.
+fn split(seed: &StreamSeed) -> ([u8; 16], Counter) {
+    let (halves, _) = seed.0.expose().as_chunks::<16>();
+    let mut parts = halves.iter().copied();
+    let key = parts.next().unwrap_or_default();
+    let block = parts.next().unwrap_or_default();
+    (key, Counter::new(block))
+}
+
+/// The block that is encrypted: a little-endian counter that wraps within the first eight bytes, and eight fixed bytes.
+#[derive(Clone, Copy, Zeroize)]
+struct Counter {
+    low: u64,
+    high: u64,
+}
+
+impl Counter {
+    fn new(block: [u8; 16]) -> Self {
+        let [low, high] = halves(&block);
+        Self { low, high }
+    }
+
+    fn plus(self, blocks: u64) -> Self {
+        let low = self.low.wrapping_add(blocks);
+        Self { low, ..self }
+    }
+
+    fn block(self) -> [u8; 16] {
+        (u128::from(self.high) << 64 | u128::from(self.low)).to_le_bytes()
+    }
+
+    /// Blocks before the next whose lowest byte is zero.
+    fn blocks_to_group(self) -> usize {
+        let [byte, ..] = self.low.wrapping_neg().to_le_bytes();
+        usize::from(byte)
+    }
+
+    /// Whether the table made for `anchor` serves this counter: byte 5 of the two is the same. In the first round it meets
+    /// byte 0, which the table counts through; no other byte of the counter does.
+    fn shares_table(self, anchor: Self) -> bool {
+        (self.low ^ anchor.low) >> 40 == 0
+    }
+}
+
+/// A block's two halves, little-endian.
+fn halves(block: &[u8; 16]) -> [u64; 2] {
+    let (halves, _) = block.as_chunks::<8>();
+    let mut out = [0; 2];
+    for (half, bytes) in out.iter_mut().zip(halves) {
+        *half = u64::from_le_bytes(*bytes);
+    }
+    out
+}
+
+/// What blocks of a group have in common: see the back ends of x86.
+#[derive(Zeroize, ZeroizeOnDrop)]
+#[repr(align(64))]
+struct Table([u32; GROUP_WORDS]);
+
+impl Default for Table {
+    fn default() -> Self {
+        Self([0; GROUP_WORDS])
+    }
+}
+
+/// Blocks whose counters differ in the lowest byte only: as many as a byte has values.
+const GROUP_BLOCKS: usize = 256;
+const GROUP_WORDS: usize = GROUP_BLOCKS * 4;
+
+/// Words masked at a time: 256 KiB, a quarter of a second-level cache.
+const STRETCH: usize = 65_536;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use aes::cipher::{BlockCipherEncrypt, KeyInit};
-    use proptest::prelude::*;
-
-    fn stream(bytes: [u8; 32]) -> AesCtr {
-        AesCtr::new(&StreamSeed::for_test(bytes))
-    }
-
-    #[test]
-    fn nist_sp_800_38a_f_5_1_block_by_block() {
-        // Output blocks of CTR-AES128.Encrypt; each is the stream's first block when started at that counter block.
-        let key = hex::decode("2b7e151628aed2a6abf7158809cf4f3c").unwrap();
-        for (counter, output) in [
-            (
-                "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff",
-                "ec8cdf7398607cb0f2d21675ea9ea1e4",
-            ),
-            (
-                "f0f1f2f3f4f5f6f7f8f9fafbfcfdff00",
-                "362b7c3c6773516318a077d7fc5073ae",
-            ),
-            (
-                "f0f1f2f3f4f5f6f7f8f9fafbfcfdff01",
-                "6a2cc3787889374fbeb4c81b17ba6c44",
-            ),
-            (
-                "f0f1f2f3f4f5f6f7f8f9fafbfcfdff02",
-                "e89c399ff0f198c6d40a31db156cabfe",
-            ),
-        ] {
-            let mut seed = [0; 32];
-            seed[..16].copy_from_slice(&key);
-            seed[16..].copy_from_slice(&hex::decode(counter).unwrap());
-            let mut words = [0; 4];
-            stream(seed).apply(Sign::Plus, 0, &mut words);
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            assert_eq!(hex::encode(bytes), output);
-        }
-    }
-
-    /// The definition, written out: block j is AES(key, start block with its first 8 bytes, little-endian, plus j).
-    fn by_definition(seed: [u8; 32], word: u64) -> u32 {
-        let cipher = aes::Aes128::new_from_slice(&seed[..16]).unwrap();
-        let low = u64::from_le_bytes(seed[16..24].try_into().unwrap()).wrapping_add(word / 4);
-        let mut block = [0; 16];
-        block[..8].copy_from_slice(&low.to_le_bytes());
-        block[8..].copy_from_slice(&seed[24..]);
-        let mut block = block.into();
-        cipher.encrypt_block(&mut block);
-        let at = usize::try_from(word % 4).unwrap() * 4;
-        u32::from_le_bytes(block[at..at + 4].try_into().unwrap())
-    }
-
-    proptest! {
-        #[test]
-        fn any_stretch_equals_the_definition(seed: [u8; 32], start in 0u64..1 << 40, length in 0usize..40) {
-            let mut words = vec![0; length];
-            stream(seed).apply(Sign::Plus, start, &mut words);
-            for (i, word) in words.iter().enumerate() {
-                prop_assert_eq!(*word, by_definition(seed, start + i as u64));
-            }
-        }
-    }
-
-    #[test]
-    fn the_counter_wraps_inside_its_half_and_tiles_join() {
-        let mut seed = [0xff; 32];
-        seed[24..].fill(1);
-        let mut words = vec![7; 3 * TILE_WORDS + 5];
-        stream(seed).apply(Sign::Plus, 3, &mut words);
-        for (i, word) in words.iter().enumerate() {
-            assert_eq!(*word, by_definition(seed, 3 + i as u64).wrapping_add(7));
-        }
-        stream(seed).apply(Sign::Minus, 3, &mut words);
-        assert!(words.iter().all(|word| *word == 7));
-    }
-}
+mod tests;

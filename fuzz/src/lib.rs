@@ -7,6 +7,7 @@
 
 pub mod bundle;
 pub mod client;
+pub mod masks;
 pub mod messages;
 pub mod notes;
 pub mod server;

@@ -188,7 +188,15 @@ fn tally(log: &str) -> Tally {
 }
 
 /// The targets, cheap ones first.
-const TARGETS: &[&str] = &["messages", "statements", "notes", "client", "server", "bundle"];
+const TARGETS: &[&str] = &[
+    "messages",
+    "statements",
+    "notes",
+    "client",
+    "server",
+    "bundle",
+    "masks",
+];
 
 /// As in `fuzz/.cargo/config.toml`.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
