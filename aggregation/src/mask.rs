@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use veilsum_attestation::statement::ClientSet;
 use veilsum_crypto::share::SelfSeed;
-use veilsum_crypto::stream::{AesCtr, MaskStream, Sign};
-use veilsum_crypto::{AgreeError, ClientId, ClusterId, Digest, MaskPublic, MaskSecret, RoundContext};
+use veilsum_crypto::stream::{AesCtr, Sign, apply_all};
+use veilsum_crypto::{
+    AgreeError, ClientId, ClusterId, Digest, MaskPublic, MaskSecret, PairSecret, RoundContext,
+};
 
 /// Which cluster of which round masks are for.
 #[derive(Clone, Copy, Debug)]
@@ -18,31 +20,28 @@ pub struct MaskScope<'a> {
     pub model: Digest,
 }
 
-impl MaskScope<'_> {
-    /// Adds to `words` the pairwise masks `me` owes to `peers`, and its self-mask.
-    ///
-    /// # Errors
-    /// [`AgreeError`] for a peer's key that is no key.
-    pub fn put_on(
+impl<'a> MaskScope<'a> {
+    /// Adds to `words` the pairwise masks `me` owes to those it is paired with, and its self-mask.
+    pub fn put_on<'p>(
         &self,
         words: &mut [u32],
         me: ClientId,
-        secret: &MaskSecret,
         self_seed: &SelfSeed,
-        peers: &BTreeMap<ClientId, MaskPublic>,
-    ) -> Result<(), AgreeError> {
-        for (peer, key) in peers.iter().filter(|(peer, _)| **peer != me) {
-            self.pair(words, me, secret, *peer, key, Sign::Plus)?;
+        pairs: impl Iterator<Item = &'p PairSecret>,
+    ) {
+        let mut masks = Masks::new(*self);
+        for pair in pairs {
+            masks.pair(me, pair);
         }
-        let seed = self_seed.stream_seed(me, self.cluster, &self.model, self.context);
-        AesCtr::new(&seed).apply(Sign::Plus, 0, words);
-        Ok(())
+        masks.own(Sign::Plus, me, self_seed);
+        masks.apply(words);
     }
 
     /// Removes a survivor's self-mask from a sum.
     pub fn take_off_self(&self, sum: &mut [u32], owner: ClientId, seed: &SelfSeed) {
-        let seed = seed.stream_seed(owner, self.cluster, &self.model, self.context);
-        AesCtr::new(&seed).apply(Sign::Minus, 0, sum);
+        let mut masks = Masks::new(*self);
+        masks.survivor(owner, seed);
+        masks.apply(sum);
     }
 
     /// Removes what the survivors added for a client that dropped: their side of each pair is the negative of its own.
@@ -57,26 +56,71 @@ impl MaskScope<'_> {
         survivors: &ClientSet,
         keys: &BTreeMap<ClientId, MaskPublic>,
     ) -> Result<(), AgreeError> {
+        let mut masks = Masks::new(*self);
+        masks.dropped(dropped, secret, survivors, keys)?;
+        masks.apply(sum);
+        Ok(())
+    }
+
+    /// Masks to be taken off a sum together.
+    #[must_use]
+    pub fn masks(&self) -> Masks<'a> {
+        Masks::new(*self)
+    }
+}
+
+/// Masks that go on or come off one vector in one pass.
+pub struct Masks<'a> {
+    scope: MaskScope<'a>,
+    streams: Vec<(Sign, AesCtr)>,
+}
+
+impl<'a> Masks<'a> {
+    fn new(scope: MaskScope<'a>) -> Self {
+        Self {
+            scope,
+            streams: Vec::new(),
+        }
+    }
+
+    /// A survivor's self-mask, to be removed.
+    pub fn survivor(&mut self, owner: ClientId, seed: &SelfSeed) {
+        self.own(Sign::Minus, owner, seed);
+    }
+
+    /// What the survivors added for a client that dropped, to be removed.
+    ///
+    /// # Errors
+    /// [`AgreeError`] for a survivor's key that is no key.
+    pub fn dropped(
+        &mut self,
+        dropped: ClientId,
+        secret: &MaskSecret,
+        survivors: &ClientSet,
+        keys: &BTreeMap<ClientId, MaskPublic>,
+    ) -> Result<(), AgreeError> {
         for (survivor, key) in keys.iter().filter(|(client, _)| survivors.contains(client)) {
             // Adding the dropped client's own side cancels the survivor's.
-            self.pair(sum, dropped, secret, *survivor, key, Sign::Plus)?;
+            self.pair(dropped, &secret.pair(dropped, *survivor, key)?);
         }
         Ok(())
     }
 
-    fn pair(
-        &self,
-        words: &mut [u32],
-        me: ClientId,
-        secret: &MaskSecret,
-        peer: ClientId,
-        key: &MaskPublic,
-        sign: Sign,
-    ) -> Result<(), AgreeError> {
-        let seed = secret.pair_seed(me, peer, key, self.cluster, &self.model, self.context)?;
-        let sign = if me < peer { sign } else { sign.flip() };
-        AesCtr::new(&seed).apply(sign, 0, words);
-        Ok(())
+    /// Adds and subtracts them all.
+    pub fn apply(&self, words: &mut [u32]) {
+        apply_all(&self.streams, 0, words);
+    }
+
+    /// `me`'s side of a pair.
+    fn pair(&mut self, me: ClientId, pair: &PairSecret) {
+        let seed = pair.seed(self.scope.cluster, &self.scope.model, self.scope.context);
+        let sign = if me == pair.low() { Sign::Plus } else { Sign::Minus };
+        self.streams.push((sign, AesCtr::new(&seed)));
+    }
+
+    fn own(&mut self, sign: Sign, owner: ClientId, seed: &SelfSeed) {
+        let seed = seed.stream_seed(owner, self.scope.cluster, &self.scope.model, self.scope.context);
+        self.streams.push((sign, AesCtr::new(&seed)));
     }
 }
 
@@ -106,9 +150,12 @@ mod tests {
         let masked: Vec<Vec<u32>> = (0..4)
             .map(|i| {
                 let mut words = plain(i);
-                scope
-                    .put_on(&mut words, ids[i], &secrets[i], &seeds[i], &keys)
-                    .unwrap();
+                let pairs: Vec<PairSecret> = keys
+                    .iter()
+                    .filter(|(peer, _)| **peer != ids[i])
+                    .map(|(peer, key)| secrets[i].pair(ids[i], *peer, key).unwrap())
+                    .collect();
+                scope.put_on(&mut words, ids[i], &seeds[i], pairs.iter());
                 assert!(
                     words.iter().zip(plain(i)).filter(|(a, b)| **a == *b).count() < 3,
                     "a mask is missing"
@@ -132,6 +179,22 @@ mod tests {
                     .unwrap();
             }
             assert_eq!(sum, vec![alive; 50]);
+
+            // All in one pass gives what one after the other gives.
+            let mut together = vec![0u32; 50];
+            let mut masks = scope.masks();
+            for i in 0..4 {
+                if here(&i) {
+                    for (total, word) in together.iter_mut().zip(&masked[i]) {
+                        *total = total.wrapping_add(*word);
+                    }
+                    masks.survivor(ids[i], &seeds[i]);
+                } else {
+                    masks.dropped(ids[i], &secrets[i], &survivors, &keys).unwrap();
+                }
+            }
+            masks.apply(&mut together);
+            assert_eq!(together, sum);
         }
     }
 }

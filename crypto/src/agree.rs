@@ -75,13 +75,28 @@ key_pair!(MaskSecret, MaskPublic, "pairwise masks");
 key_pair!(BoxSecret, BoxPublic, "sealed boxes");
 
 impl MaskSecret {
-    /// The seed that this client and `peer` share for one cluster: the lower-numbered client adds the mask it expands
-    /// to, the other subtracts it.
-    ///
-    /// `HKDF-SHA256(salt = round context, ikm = shared point, info = label ‖ cluster ‖ model ‖ low ‖ high)`.
+    /// What this client and `peer` have in common in this round: one multiplication, for as many clusters as they share.
     ///
     /// # Errors
     /// [`AgreeError::BadPublicKey`] when `peer`'s key is no valid key; [`AgreeError::OwnId`] for a pair with itself.
+    pub fn pair(
+        &self,
+        me: ClientId,
+        peer: ClientId,
+        peer_key: &MaskPublic,
+    ) -> Result<PairSecret, AgreeError> {
+        if me == peer {
+            return Err(AgreeError::OwnId);
+        }
+        let shared = self.agree(peer_key)?;
+        let (low, high) = if me < peer { (me, peer) } else { (peer, me) };
+        Ok(PairSecret { shared, low, high })
+    }
+
+    /// The seed that this client and `peer` share for one cluster: [`Self::pair`], then [`PairSecret::seed`].
+    ///
+    /// # Errors
+    /// As [`Self::pair`].
     pub fn pair_seed(
         &self,
         me: ClientId,
@@ -91,18 +106,7 @@ impl MaskSecret {
         model: &Digest,
         context: &RoundContext,
     ) -> Result<StreamSeed, AgreeError> {
-        if me == peer {
-            return Err(AgreeError::OwnId);
-        }
-        let shared = self.agree(peer_key)?;
-        let (low, high) = if me < peer { (me, peer) } else { (peer, me) };
-        let info = PAIR_SEED.hash(&[
-            &cluster.0.to_le_bytes(),
-            &model.0,
-            &low.0.to_le_bytes(),
-            &high.0.to_le_bytes(),
-        ]);
-        Ok(StreamSeed::new(hkdf32(&context.digest().0, &*shared, &info.0)))
+        Ok(self.pair(me, peer, peer_key)?.seed(cluster, model, context))
     }
 
     /// Whether this secret belongs to `public`: how a reconstructed secret is checked.
@@ -117,6 +121,39 @@ impl MaskSecret {
 
     pub(crate) fn from_scalar(scalar: Scalar) -> Self {
         Self(scalar)
+    }
+}
+
+/// The point two clients share: what the seeds of all their common clusters come from.
+///
+/// # Security
+/// Must not be sent. Gone when the masks are on or off.
+pub struct PairSecret {
+    shared: Zeroizing<[u8; 32]>,
+    low: ClientId,
+    high: ClientId,
+}
+redacted!(PairSecret);
+
+impl PairSecret {
+    /// The lower-numbered client, which adds the mask that a seed expands to.
+    #[must_use]
+    pub fn low(&self) -> ClientId {
+        self.low
+    }
+
+    /// The seed of one cluster: the lower-numbered client adds the mask it expands to, the other subtracts it.
+    ///
+    /// `HKDF-SHA256(salt = round context, ikm = shared point, info = label ‖ cluster ‖ model ‖ low ‖ high)`.
+    #[must_use]
+    pub fn seed(&self, cluster: ClusterId, model: &Digest, context: &RoundContext) -> StreamSeed {
+        let info = PAIR_SEED.hash(&[
+            &cluster.0.to_le_bytes(),
+            &model.0,
+            &self.low.0.to_le_bytes(),
+            &self.high.0.to_le_bytes(),
+        ]);
+        StreamSeed::new(hkdf32(&context.digest().0, &*self.shared, &info.0))
     }
 }
 

@@ -27,7 +27,7 @@ pub mod stream;
 pub mod testing;
 pub mod wire;
 
-pub use agree::{AgreeError, BoxPublic, BoxSecret, MaskPublic, MaskSecret};
+pub use agree::{AgreeError, BoxPublic, BoxSecret, MaskPublic, MaskSecret, PairSecret};
 pub use context::{PlanContext, RoundContext};
 pub use dispute::{BoxEnds, BoxOpening};
 pub use id::{Attempt, ClientId, ClusterId, OrgId, RoundId, SuiteId};

@@ -10,14 +10,14 @@ use crate::mask::MaskScope;
 use crate::message::{DealtBox, EntryBytes, Inbox, ToServer};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use veilsum_attestation::dealing::{BoxPlace, Dealt};
 use veilsum_attestation::statement::{
     ClientSet, Complaint, Keys, Masked, Party, Shares, Signed, VectorRoot, leaf_hash,
 };
 use veilsum_crypto::chunk::{self, Chunking};
 use veilsum_crypto::residue::pack;
-use veilsum_crypto::{BoundedVec, BoxEnds, ClientId, ClusterId, Digest, MaskPublic};
+use veilsum_crypto::{BoundedVec, BoxEnds, ClientId, ClusterId, Digest, PairSecret};
 
 /// The vectors are out; this client holds the others' shares.
 pub(super) struct Uploaded {
@@ -48,14 +48,9 @@ impl Shared {
         let sharers: ClientSet = stated.keys().copied().collect();
         at_least_threshold(&sharers, "clients that dealt shares", &member.policy)?;
         let (mut held, complaints) = self.open_boxes(member, message, &stated, rng)?;
+        let pairs = self.pairs(member, &sharers)?;
         held.insert(member.me, self.own);
 
-        let peers: BTreeMap<ClientId, MaskPublic> = self
-            .roster
-            .iter()
-            .filter(|(client, _)| sharers.contains(client))
-            .map(|(client, keys)| (*client, keys.mask_key))
-            .collect();
         let mut roots = Vec::with_capacity(self.scope.mine.len());
         let mut vectors = Vec::with_capacity(self.scope.mine.len());
         for (cluster, model) in &self.scope.mine {
@@ -63,11 +58,10 @@ impl Shared {
             let quantised = self.quantised.remove(cluster).ok_or(missing.clone())?;
             let seed = self.secrets.seeds.get(cluster).ok_or(missing.clone())?;
             let members = &self.scope.plan.cluster(*cluster).ok_or(missing)?.members;
-            let peers = peers
+            let pairs = pairs
                 .iter()
                 .filter(|(peer, _)| members.contains(peer))
-                .map(|(peer, key)| (*peer, *key))
-                .collect();
+                .map(|(_, pair)| pair);
             let scope = MaskScope {
                 context: &self.context,
                 cluster: *cluster,
@@ -75,7 +69,7 @@ impl Shared {
             };
             let mut words = quantised.words().to_vec();
             drop(quantised);
-            scope.put_on(&mut words, member.me, &self.secrets.masks, seed, &peers)?;
+            scope.put_on(&mut words, member.me, seed, pairs);
 
             let chunking = Chunking::new(member.policy.update.modulus, words.len());
             let mut packed = Vec::with_capacity(chunking.total_bytes().unwrap_or_default());
@@ -112,6 +106,31 @@ impl Shared {
         // The mask secret and the self-mask seeds end here: shares of them are all anybody needs.
         drop(self.secrets);
         Ok((next, vectors))
+    }
+
+    /// What this client has in common with each client that dealt shares and is in one of its clusters.
+    fn pairs(
+        &self,
+        member: &Membership,
+        sharers: &ClientSet,
+    ) -> Result<BTreeMap<ClientId, PairSecret>, Refusal> {
+        let plan = &self.scope.plan;
+        let near: BTreeSet<ClientId> = self
+            .scope
+            .mine
+            .iter()
+            .filter_map(|(cluster, _)| plan.cluster(*cluster))
+            .flat_map(|cluster| cluster.members.iter().copied())
+            .filter(|peer| *peer != member.me && sharers.contains(peer))
+            .collect();
+        self.roster
+            .iter()
+            .filter(|(peer, _)| near.contains(peer))
+            .map(|(peer, keys)| {
+                let pair = self.secrets.masks.pair(member.me, *peer, &keys.mask_key)?;
+                Ok((*peer, pair))
+            })
+            .collect()
     }
 
     /// Every dealer's statement, checked; this client's own must be among them, unchanged.

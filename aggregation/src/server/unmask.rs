@@ -331,14 +331,15 @@ impl Unmask {
             cluster,
             model: plan.model,
         };
+        let mut on = scope.masks();
         for ((owner, _), seed) in seeds.iter().filter(|((_, of), _)| *of == cluster) {
-            scope.take_off_self(&mut sum, *owner, seed);
+            on.survivor(*owner, seed);
         }
         for (dropped, secret) in masks.iter().filter(|(client, _)| plan.members.contains(client)) {
-            scope
-                .take_off_dropped(&mut sum, *dropped, secret, &here, &keys)
+            on.dropped(*dropped, secret, &here, &keys)
                 .map_err(|_| Abort::BadDealer { client: *dropped })?;
         }
+        on.apply(&mut sum);
         let rule = &core.setup.policy.update;
         for word in &mut sum {
             *word = rule.modulus.reduce(*word);

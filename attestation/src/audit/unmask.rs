@@ -7,7 +7,7 @@ use super::sum::{Case, Running};
 use crate::statement::{ClusterPlan, ClusterResult};
 use std::collections::BTreeSet;
 use veilsum_crypto::chunk::{self, Chunking};
-use veilsum_crypto::stream::{AesCtr, MaskStream, Sign};
+use veilsum_crypto::stream::{AesCtr, Sign, apply_all};
 use veilsum_crypto::{ClientId, Digest};
 
 /// One cluster's sum, compared with what the server published; `None` when it cannot be recomputed.
@@ -43,7 +43,7 @@ pub(super) fn recompute(
         check.violated(|| format!("the sum of {id} is not over exactly its surviving members"));
         return None;
     };
-    let mut masks = match masks(case, result, cluster, &contributors) {
+    let masks = match masks(case, result, cluster, &contributors) {
         Ok(masks) => masks,
         Err(reason) => {
             check.not_checkable(reason);
@@ -51,14 +51,9 @@ pub(super) fn recompute(
         }
     };
     let mut sum = running.words;
-    // Stretch by stretch, so that a stretch stays in the cache for all its masks.
-    for (start, stretch) in (0u64..).step_by(STRETCH).zip(sum.chunks_mut(STRETCH)) {
-        for (sign, mask) in &mut masks {
-            mask.apply(*sign, start, stretch);
-        }
-        for word in stretch {
-            *word = chunking.modulus().reduce(*word);
-        }
+    apply_all(&masks, 0, &mut sum);
+    for word in &mut sum {
+        *word = chunking.modulus().reduce(*word);
     }
     check.demand(root(chunking, &sum) == result.sum, || {
         format!("the sum of {id} is not the sum of its members' vectors")
@@ -131,6 +126,3 @@ fn root(chunking: Chunking, sum: &[u32]) -> Digest {
         .collect();
     chunk::root(&leaves)
 }
-
-/// Words unmasked at a time: 256 KiB, within a second-level cache.
-const STRETCH: usize = 65_536;
