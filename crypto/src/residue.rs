@@ -65,15 +65,15 @@ pub fn pack(modulus: Modulus, words: &[u32]) -> Vec<u8> {
     for word in words {
         held |= u64::from(modulus.reduce(*word)) << count;
         count += u32::from(modulus.0);
-        while count >= 8 {
-            out.push((held & 0xff) as u8);
-            held >>= 8;
-            count -= 8;
+        // Four bytes at a time: what is held and the next entry are below 64 bits.
+        if count >= 32 {
+            out.extend_from_slice(&low_word(held).to_le_bytes());
+            held >>= 32;
+            count -= 32;
         }
     }
-    if count > 0 {
-        out.push((held & 0xff) as u8);
-    }
+    let left = count.div_ceil(8) as usize;
+    out.extend(held.to_le_bytes().into_iter().take(left));
     out
 }
 
@@ -94,16 +94,19 @@ pub fn add_packed(modulus: Modulus, bytes: &[u8], words: &mut [u32]) -> Result<(
     if used != 0 && bytes.last().is_some_and(|last| last >> used != 0) {
         return Err(ResidueError::Padding);
     }
-    let (mut held, mut count) = (0u64, 0u32);
-    let mut input = bytes.iter();
+    let mut bit = 0;
     for word in words {
-        while count < u32::from(modulus.0) {
-            held |= u64::from(input.next().copied().unwrap_or(0)) << count;
-            count += 8;
-        }
-        *word = word.wrapping_add(modulus.reduce(low_word(held)));
-        held >>= modulus.0;
-        count -= u32::from(modulus.0);
+        // An entry and the bits before it in its first byte fit eight bytes; the last entries have fewer bytes left.
+        let rest = bytes.get(bit / 8..).unwrap_or_default();
+        let held = match rest.first_chunk() {
+            Some(eight) => u64::from_le_bytes(*eight),
+            None => rest
+                .iter()
+                .rev()
+                .fold(0, |held, byte| held << 8 | u64::from(*byte)),
+        };
+        *word = word.wrapping_add(modulus.reduce(low_word(held >> (bit % 8))));
+        bit += usize::from(modulus.0);
     }
     Ok(())
 }
