@@ -5,7 +5,7 @@ mod data;
 mod server;
 
 pub use client::{ClientConfig, FloorConfig, LearnerConfig, LearnerKind, TrainingConfig};
-pub use data::{DataConfig, DataLoadError, Loaded};
+pub use data::{DataConfig, DataLoadError, Frames, Loaded};
 pub use server::{ClusterList, DeadlineConfig, RoundConfig, ServerConfig};
 
 use crate::genesis::Trust;

@@ -20,7 +20,7 @@ mod server;
 
 use crate::exit::plain;
 
-pub use client::{ClientEvent, DepthScores};
+pub use client::{BevScores, ClientEvent, DepthScores};
 pub use server::{LogHead, ServerEvent};
 
 /// Name and version of the line protocol.

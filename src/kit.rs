@@ -29,6 +29,7 @@ use veilsum_attestation::statement::{
 use veilsum_crypto::{
     BoundedVec, ClientId, Digest, Identity, IdentityError, Modulus, OrgId, ResidueError, SuiteId, WireError,
 };
+use veilsum_learner::bev::PersonalPart;
 use veilsum_learner::demo::DemoDefaults;
 use veilsum_transport::{ConsortiumCa, IssueKind, PkiError};
 
@@ -59,6 +60,8 @@ pub struct KitRequest {
     pub server_names: Vec<String>,
     /// The network.
     pub learner: LearnerKind,
+    /// What bird's-eye-view clients keep to themselves.
+    pub personal: PersonalPart,
     /// Where it runs.
     pub device: String,
     /// A folder with `clients/<name>/{train,test}/…`; `None` for the built-in generator.
@@ -107,6 +110,7 @@ impl KitRequest {
             addr,
             server_names: vec!["localhost".into(), "127.0.0.1".into()],
             learner: LearnerKind::Linear,
+            personal: PersonalPart::default(),
             device: "auto".into(),
             data: None,
             steps: DemoDefaults::TOY.steps,
@@ -131,8 +135,20 @@ impl KitRequest {
         let base = Self::new(dir, addr);
         let demo = match learner {
             LearnerKind::Linear => DemoDefaults::TOY,
-            LearnerKind::Depth => DemoDefaults::TORCH,
+            LearnerKind::Depth | LearnerKind::Bev => DemoDefaults::TORCH,
         };
+        if learner == LearnerKind::Bev {
+            return Self {
+                learner,
+                rounds: 25,
+                steps: 20,
+                learning_rate: 6e-3,
+                decay: 0.94,
+                batch: 8,
+                frames: (256, 32),
+                ..base
+            };
+        }
         // Recorded frames need more steps than the generator's: with 12 a round one cluster of four recorded robots fell by
         // 21 % in six rounds, with 30 by 56 %.
         let steps = if learner == LearnerKind::Depth {
@@ -183,6 +199,9 @@ impl KitRequest {
         }
         if self.rounds == 0 {
             return wrong("a federation of no rounds sums nothing; ask for at least 1".into());
+        }
+        if self.learner == LearnerKind::Bev && self.data.is_some() {
+            return wrong("--data deals out depth frames; for bird's-eye views set `[data] kind = \"fleet-folder\"` in each client.toml".into());
         }
         if self.addr.ip().is_unspecified() {
             return wrong(format!(

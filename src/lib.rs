@@ -17,6 +17,7 @@ pub mod genesis;
 pub mod kit;
 pub mod network;
 pub mod picture;
+pub mod private;
 pub mod progress;
 pub mod report;
 pub mod store;

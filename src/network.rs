@@ -1,6 +1,8 @@
 //! From the `[learner]` section to a network: its layout, its common start, and a learner over a client's frames.
 
-use crate::config::{LearnerConfig, LearnerKind};
+use crate::config::{Frames, LearnerConfig, LearnerKind};
+use veilsum_learner::bev::Grid;
+use veilsum_learner::data::bev::BevDataset;
 use veilsum_learner::toy::ToyDepth;
 use veilsum_learner::{DepthDataset, DeviceError, LearnError, Learner, Weights};
 
@@ -10,6 +12,7 @@ pub fn frame_size(kind: LearnerKind) -> (usize, usize) {
     match kind {
         LearnerKind::Depth => (128, 96),
         LearnerKind::Linear => (64, 48),
+        LearnerKind::Bev => (48, 32),
     }
 }
 
@@ -19,6 +22,7 @@ pub fn feature_channels(kind: LearnerKind) -> u32 {
     match kind {
         LearnerKind::Depth => 48,
         LearnerKind::Linear => 12,
+        LearnerKind::Bev => 24,
     }
 }
 
@@ -30,6 +34,7 @@ pub fn initial_weights(config: &LearnerConfig) -> Result<Weights, NetworkError> 
     match config.kind {
         LearnerKind::Linear => Ok(ToyDepth::initial_weights()?),
         LearnerKind::Depth => depth::initial_weights(config),
+        LearnerKind::Bev => bev::initial_weights(config),
     }
 }
 
@@ -37,10 +42,62 @@ pub fn initial_weights(config: &LearnerConfig) -> Result<Weights, NetworkError> 
 ///
 /// # Errors
 /// [`NetworkError`].
-pub fn learner(config: &LearnerConfig, data: DepthDataset) -> Result<Box<dyn Learner>, NetworkError> {
-    match config.kind {
-        LearnerKind::Linear => Ok(Box::new(ToyDepth::new(data)?)),
-        LearnerKind::Depth => depth::learner(config, data),
+pub fn learner(config: &LearnerConfig, frames: Frames) -> Result<Box<dyn Learner>, NetworkError> {
+    match (config.kind, frames) {
+        (LearnerKind::Linear, Frames::Depth(data)) => Ok(Box::new(ToyDepth::new(data)?)),
+        (LearnerKind::Depth, Frames::Depth(data)) => depth::learner(config, data),
+        (LearnerKind::Bev, Frames::Bev(data)) => bev::learner(config, data),
+        (kind, Frames::Depth(_)) => Err(NetworkError::Frames {
+            kind,
+            wanted: "`generated-fleet` or `fleet-folder`",
+        }),
+        (kind, Frames::Bev(_)) => Err(NetworkError::Frames {
+            kind,
+            wanted: "`generated` or `folder`",
+        }),
+    }
+}
+
+/// The grid of bird's-eye views: ten metres to each side, in cells of a metre.
+pub const BEV_GRID: Grid = Grid {
+    cells: 20,
+    metres: 20.0,
+};
+
+#[cfg(feature = "torch")]
+mod bev {
+    use super::{BEV_GRID, BevDataset, Learner, LearnerConfig, NetworkError, Weights};
+    use veilsum_learner::torch::{BevLearner, BevLearnerConfig, BevtConfig};
+
+    fn settings(config: &LearnerConfig) -> Result<BevLearnerConfig, NetworkError> {
+        Ok(BevLearnerConfig {
+            device: config.device.parse()?,
+            ..BevLearnerConfig::tiny(BevtConfig::tiny(BEV_GRID), config.personal)
+        })
+    }
+
+    pub(super) fn initial_weights(config: &LearnerConfig) -> Result<Weights, NetworkError> {
+        Ok(BevLearner::initial_weights(&settings(config)?, config.seed)?)
+    }
+
+    pub(super) fn learner(
+        config: &LearnerConfig,
+        data: BevDataset,
+    ) -> Result<Box<dyn Learner>, NetworkError> {
+        Ok(Box::new(BevLearner::new(settings(config)?, config.seed, data)?))
+    }
+}
+
+#[cfg(not(feature = "torch"))]
+mod bev {
+    use super::{BevDataset, Learner, LearnerConfig, NetworkError, Weights};
+
+    pub(super) fn initial_weights(_: &LearnerConfig) -> Result<Weights, NetworkError> {
+        Err(NetworkError::NoTorch)
+    }
+
+    pub(super) fn learner(_: &LearnerConfig, _: BevDataset) -> Result<Box<dyn Learner>, NetworkError> {
+        Err(NetworkError::NoTorch)
     }
 }
 
@@ -89,10 +146,18 @@ mod depth {
 pub enum NetworkError {
     /// Built without libtorch.
     #[error(
-        "this veilsum was built without libtorch, so `learner.kind = \"depth\"` cannot run; build it with \
+        "this veilsum was built without libtorch, so `learner.kind = \"depth\"` and `\"bev\"` cannot run; build it with \
          `cargo xtask libtorch` and `cargo build --features torch`, or use `linear`"
     )]
     NoTorch,
+    /// Frames of another task.
+    #[error("the `[data]` of this client is not for `learner.kind = {kind:?}`: its kind must be {wanted}")]
+    Frames {
+        /// The network.
+        kind: LearnerKind,
+        /// Kinds of data that fit.
+        wanted: &'static str,
+    },
     /// The network or its data.
     #[error(transparent)]
     Learn(#[from] LearnError),

@@ -1,6 +1,6 @@
 //! Example pictures: camera, true depth and predicted depth side by side, as one PNG.
 
-use veilsum_learner::DepthExample;
+use veilsum_learner::{BevExample, DepthExample};
 
 /// The three pictures of an example in one row. Depth runs from dark (near) to light (far) on a logarithmic scale up to the
 /// example's cap; unknown depth is black.
@@ -38,6 +38,43 @@ pub fn triptych(example: &DepthExample) -> Result<Vec<u8>, png::EncodingError> {
     encoder.write_header()?.write_image_data(&pixels)?;
     Ok(bytes)
 }
+
+/// Where vehicles are and where the network says they are, seen from above, in one row: yellow on violet; cells that no camera
+/// sees are grey.
+///
+/// # Errors
+/// The encoder's, for a grid of no cells.
+pub fn views(example: &BevExample) -> Result<Vec<u8>, png::EncodingError> {
+    let cells = example.cells;
+    let width = (2 * cells * CELL) + GAP;
+    let mut pixels = Vec::with_capacity(3 * width * cells * CELL);
+    for row in 0..cells * CELL {
+        for (place, grid) in [&example.truth, &example.prediction].into_iter().enumerate() {
+            if place > 0 {
+                pixels.extend_from_slice(&[128; GAP * 3]);
+            }
+            for column in 0..cells * CELL {
+                let cell = (row / CELL) * cells + column / CELL;
+                let is = |grid: &[bool]| grid.get(cell).copied().unwrap_or(false);
+                pixels.extend_from_slice(match (is(&example.counts), is(grid)) {
+                    (_, true) => &[0xfd, 0xe7, 0x25],
+                    (true, false) => &[0x44, 0x01, 0x54],
+                    (false, false) => &[96, 96, 96],
+                });
+            }
+        }
+    }
+    let mut bytes = Vec::new();
+    let side = |pixels: usize| u32::try_from(pixels).unwrap_or(u32::MAX);
+    let mut encoder = png::Encoder::new(&mut bytes, side(width), side(cells * CELL));
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.write_header()?.write_image_data(&pixels)?;
+    Ok(bytes)
+}
+
+/// Pixels a side of a cell.
+const CELL: usize = 6;
 
 #[expect(
     clippy::cast_possible_truncation,

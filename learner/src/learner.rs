@@ -7,6 +7,7 @@ use crate::descriptor::Features;
 use crate::error::LearnError;
 use crate::layout::Layout;
 use crate::metrics::DepthMetrics;
+use crate::private::PrivateState;
 use crate::weights::Weights;
 
 /// One client's model and data.
@@ -53,6 +54,24 @@ pub trait Learner: Send {
     fn features(&mut self, frame: u32) -> Result<Features, LearnError> {
         let _ = frame;
         Err(LearnError::NoEncoder)
+    }
+
+    /// The tensors that stay, for the client's own encrypted checkpoint; `None` for a model without any.
+    ///
+    /// # Errors
+    ///
+    /// [`LearnError::NonFinite`] if a number is not finite.
+    fn save_private(&self) -> Result<Option<PrivateState>, LearnError> {
+        Ok(None)
+    }
+
+    /// Takes up what [`Learner::save_private`] handed out.
+    ///
+    /// # Errors
+    ///
+    /// [`LearnError::PrivateState`] if it belongs to another model; nothing changes then.
+    fn restore_private(&mut self, state: &PrivateState) -> Result<(), LearnError> {
+        state.unpack(self.layout()).map(|_| ())
     }
 
     /// Training frames, the client's weight in an average.

@@ -13,6 +13,7 @@ use crate::error::LearnError;
 use crate::layout::{Layout, TensorClass, TensorSpec};
 use crate::learner::{DepthExample, Evaluation, Example, Learner, Scores, TrainPlan, TrainReport};
 use crate::metrics::{DepthMetrics, MetricsError};
+use crate::private::PrivateState;
 use crate::shuffle::shuffle;
 use crate::tensor::{PrivateTensor, SharedTensor};
 use crate::toy::cells::{CELLS, Cells, FEATURES, cell_of_pixels};
@@ -319,6 +320,17 @@ impl Learner for ToyDepth {
             loss: losses / f64::from(images),
             example: example.map(Example::Depth),
         })
+    }
+
+    fn save_private(&self) -> Result<Option<PrivateState>, LearnError> {
+        PrivateState::pack(&self.layout, std::slice::from_ref(&self.offset)).map(Some)
+    }
+
+    fn restore_private(&mut self, state: &PrivateState) -> Result<(), LearnError> {
+        if let Some(offset) = state.unpack(&self.layout)?.pop() {
+            self.offset = offset;
+        }
+        Ok(())
     }
 
     /// Positive and negative parts of the features of each cell: pooling takes positive numbers only.

@@ -240,6 +240,12 @@ fn conclude(report: &Report, folder: &Folder, fault: Option<Fault>, format: Form
 
 impl DemoArgs {
     fn check(&self) -> Result<(), Failure> {
+        if self.learner == LearnerKind::Bev {
+            return Err(Failure::say(
+                Exit::Usage,
+                "the demonstration's report shows depths; `veilsum init consortium --learner bev` makes a federation for bird's-eye views",
+            ));
+        }
         if self.kill_round >= self.rounds {
             return Err(Failure::say(
                 Exit::Usage,
@@ -310,6 +316,7 @@ fn learner_name(learner: LearnerKind) -> &'static str {
     match learner {
         LearnerKind::Depth => "depth",
         LearnerKind::Linear => "linear",
+        LearnerKind::Bev => "bev",
     }
 }
 

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::SystemTime;
 use veilsum_attestation::statement::{ClusteringRule, NoiseRule, ThresholdRule};
+use veilsum_learner::bev::PersonalPart;
 
 /// Arguments of `veilsum init`.
 #[derive(Debug, Args)]
@@ -54,6 +55,21 @@ struct ConsortiumArgs {
     /// of them apart. A dropout takes its group along.
     #[arg(long, default_value_t = 0)]
     blocks: u32,
+    /// Fewest clients that any combination of opened sums may cover.
+    #[arg(long, default_value_t = 3)]
+    crowd: u32,
+    /// Fewest organisations that it may cover.
+    #[arg(long, default_value_t = 2)]
+    crowd_orgs: u32,
+    /// Colluding clients that are reckoned with.
+    #[arg(long, default_value_t = 1)]
+    colluders: u32,
+    /// Dropouts that a plan allows for.
+    #[arg(long, default_value_t = 1)]
+    dropouts: u32,
+    /// Clients that every step of a round needs; the smallest safe number without it.
+    #[arg(long)]
+    threshold: Option<u32>,
     /// Rounds.
     #[arg(long, default_value_t = 5)]
     rounds: u64,
@@ -63,6 +79,10 @@ struct ConsortiumArgs {
     /// The network: `depth` needs libtorch, `linear` does not.
     #[arg(long, value_enum, default_value_t = default_learner())]
     learner: LearnerKind,
+    /// What bird's-eye-view clients keep to themselves: `camera-embeddings` (`FedCaP`), `nothing`, `encoder`, `head`, `attention`
+    /// or `everything`.
+    #[arg(long, value_parser = parse_personal, default_value = "camera-embeddings")]
+    personal: PersonalPart,
     /// Where the network runs: `auto`, `cpu` or `cuda:N`.
     #[arg(long, default_value = "auto")]
     device: String,
@@ -120,8 +140,14 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
         clusters: args.clusters.clone(),
         clustering: clustering(args)?,
         blocks: args.blocks,
+        crowd: args.crowd,
+        crowd_orgs: args.crowd_orgs,
+        colluders: args.colluders,
+        dropouts: args.dropouts,
+        threshold: args.threshold,
         rounds: args.rounds,
         learner: args.learner,
+        personal: args.personal,
         device: args.device.clone(),
         data: args.data.clone(),
         seed: args.seed,
@@ -149,6 +175,13 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
     let _ = write!(text, "\nthen: veilsum audit {}", made.bundle.display());
     super::print(&text)?;
     Ok(Exit::Ok)
+}
+
+fn parse_personal(text: &str) -> Result<PersonalPart, String> {
+    let named = serde_json::Value::String(text.to_owned());
+    serde_json::from_value(named).map_err(|_| {
+        "`camera-embeddings`, `nothing`, `encoder`, `head`, `attention` or `everything` is needed".to_owned()
+    })
 }
 
 /// The policy's rule from the flags.

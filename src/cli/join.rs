@@ -2,7 +2,7 @@
 
 use super::serve::{config_failure, limits};
 use super::{Format, runtime, system_seed};
-use crate::config::{ClientConfig, Located};
+use crate::config::{ClientConfig, Frames, Located};
 use crate::drive::client::{JoinError, JoinPlan, Work, join};
 use crate::events::{ClientEvent, JsonLines, Sink, Talk};
 use crate::exit::{Exit, Failure};
@@ -98,18 +98,20 @@ fn join_all(args: &JoinArgs, sink: &mut dyn Sink<ClientEvent>) -> Result<Exit, F
         .load(base, network::frame_size(settings.learner.kind))
         .map_err(config_failure)?;
     tracing::info!("{}", loaded.summary);
-    let scores = !loaded.data.test().is_empty();
-    if let Ok(baseline) = loaded.data.mean_picture_score() {
+    let scores = loaded.frames.has_tests();
+    if let Frames::Depth(data) = &loaded.frames
+        && let Ok(baseline) = data.mean_picture_score()
+    {
         sink.emit(
             0,
             &ClientEvent::Baseline {
-                images: u32::try_from(loaded.data.test().len()).unwrap_or(u32::MAX),
+                images: u32::try_from(data.test().len()).unwrap_or(u32::MAX),
                 metrics: baseline.into(),
             },
         )
         .map_err(|_| Failure::say(Exit::Config, "nobody reads this client's events any more"))?;
     }
-    let learner = network::learner(&settings.learner, loaded.data).map_err(config_failure)?;
+    let learner = network::learner(&settings.learner, loaded.frames).map_err(config_failure)?;
     if Digest(learner.layout().digest()) != genesis.policy.update.schema {
         return Err(Failure::say(
             Exit::Config,
@@ -155,7 +157,9 @@ fn join_failure(error: JoinError) -> Failure {
     let exit = match &error {
         JoinError::Transport(_) | JoinError::Refusal(_) => Exit::Refused,
         JoinError::ServerLost { .. } => Exit::TryAgain,
-        JoinError::Store(_) | JoinError::Work(_) | JoinError::Restore(_) => Exit::Config,
+        JoinError::Store(_) | JoinError::Work(_) | JoinError::Restore(_) | JoinError::Private(_) => {
+            Exit::Config
+        }
         _ => Exit::Bug,
     };
     Failure::new(exit, error)

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use veilsum_aggregation::Floors;
+use veilsum_learner::bev::PersonalPart;
 
 /// A client's settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -171,6 +172,14 @@ pub struct LearnerConfig {
     pub min_depth_m: f32,
     /// Largest depth the network can say, metres.
     pub max_depth_m: f32,
+    /// What a bird's-eye-view client keeps to itself: `camera-embeddings` (`FedCaP`), `nothing` (`FedAvg`), `encoder`, `head`,
+    /// `attention` or `everything`. The same for all clients; depth networks do not use it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub personal: PersonalPart,
+}
+
+fn is_default(personal: &PersonalPart) -> bool {
+    *personal == PersonalPart::default()
 }
 
 /// Kinds of networks.
@@ -181,6 +190,8 @@ pub enum LearnerKind {
     Depth,
     /// Log-depth regression in plain Rust: small, no libtorch.
     Linear,
+    /// Vehicles in a bird's-eye view, the transformer of `FedBEVT` at its tiny size, through libtorch.
+    Bev,
 }
 
 /// How a client trains in one round.

@@ -1,8 +1,12 @@
 //! `[data]` of `client.toml`: where a client's frames come from.
 
 use super::ConfigError;
+use crate::network::BEV_GRID;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use veilsum_learner::bev::Side;
+use veilsum_learner::data::bev::plain::{self, BevOptions};
+use veilsum_learner::data::bev::{BevDataError, BevDataset, Fleet, LabelKind, VehicleKind};
 use veilsum_learner::data::generator::{Generator, Light, Place, Platform};
 use veilsum_learner::data::{DepthScale, FolderOptions, OnFault, folder};
 use veilsum_learner::{DataError, DepthDataset};
@@ -26,6 +30,30 @@ pub enum DataConfig {
         /// Test frames.
         test: usize,
     },
+    /// The built-in generator of traffic, for bird's-eye views.
+    GeneratedFleet {
+        /// What carries the cameras: `car`, `truck` or `bus`.
+        vehicle: String,
+        /// Where they look: `front`, `left`, `right`, `rear`.
+        cameras: Vec<String>,
+        /// Seed of the traffic and the mounts.
+        seed: u64,
+        /// Training frames.
+        train: usize,
+        /// Test frames.
+        test: usize,
+    },
+    /// A vehicle's folder with `meta.json` and `{train,test}/{<camera>,bev,bev_visible}/NNNN.png`.
+    FleetFolder {
+        /// The vehicle's folder.
+        path: PathBuf,
+        /// Take only these cameras, in this order; all without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cameras: Option<Vec<String>>,
+        /// Take at most so many frames of each split, evenly spread.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_frames: Option<usize>,
+    },
     /// A folder of `{train,test}/{rgb,depth}/NNNN.png`.
     Folder {
         /// The client's folder.
@@ -45,10 +73,29 @@ pub enum DataConfig {
     },
 }
 
+/// Frames of one task.
+pub enum Frames {
+    /// Pictures with depths.
+    Depth(DepthDataset),
+    /// Pictures around a vehicle with what is to be seen from above.
+    Bev(BevDataset),
+}
+
+impl Frames {
+    /// Whether there are test frames to score on.
+    #[must_use]
+    pub fn has_tests(&self) -> bool {
+        match self {
+            Self::Depth(data) => !data.test().is_empty(),
+            Self::Bev(data) => !data.test().is_empty(),
+        }
+    }
+}
+
 /// What was found, for people.
 pub struct Loaded {
     /// The frames.
-    pub data: DepthDataset,
+    pub frames: Frames,
     /// What was found, used and left out.
     pub summary: String,
 }
@@ -85,7 +132,54 @@ impl DataConfig {
                     test,
                     data.name()
                 );
-                Ok(Loaded { data, summary })
+                Ok(Loaded {
+                    frames: Frames::Depth(data),
+                    summary,
+                })
+            }
+            Self::GeneratedFleet {
+                vehicle,
+                cameras,
+                seed,
+                train,
+                test,
+            } => {
+                let fleet = Fleet {
+                    kind: named("data.vehicle", vehicle, &VehicleKind::ALL, VehicleKind::name)?,
+                    cameras: cameras
+                        .iter()
+                        .map(|camera| named("data.cameras", camera, &Side::ALL, Side::name))
+                        .collect::<Result<_, _>>()?,
+                    width,
+                    height,
+                    grid: BEV_GRID,
+                    train: *train,
+                    test: *test,
+                    seed: *seed,
+                };
+                let data = fleet.dataset(LabelKind::Visible)?;
+                let summary = format!(
+                    "{train} training and {test} test frames generated for {}",
+                    data.name()
+                );
+                Ok(Loaded {
+                    frames: Frames::Bev(data),
+                    summary,
+                })
+            }
+            Self::FleetFolder {
+                path,
+                cameras,
+                max_frames,
+            } => {
+                let mut options = BevOptions::new(width, height);
+                options.cameras.clone_from(cameras);
+                options.max_frames = *max_frames;
+                let (data, report) = plain::read_client(&base.join(path), &options)?;
+                Ok(Loaded {
+                    frames: Frames::Bev(data),
+                    summary: report.to_string(),
+                })
             }
             Self::Folder {
                 path,
@@ -122,7 +216,7 @@ impl DataConfig {
                 };
                 let (data, report) = folder::read_client(&base.join(path), &options)?;
                 Ok(Loaded {
-                    data,
+                    frames: Frames::Depth(data),
                     summary: report.to_string(),
                 })
             }
@@ -158,4 +252,7 @@ pub enum DataLoadError {
     /// Wrong frames.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// Wrong frames of a vehicle.
+    #[error(transparent)]
+    Bev(#[from] BevDataError),
 }

@@ -10,6 +10,7 @@ pub use work::{Work, WorkError};
 
 use super::{Clock, frame, model};
 use crate::events::{ClientEvent, Sink};
+use crate::private;
 use crate::store::ClientStore;
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 use veilsum_aggregation::client::Membership;
 use veilsum_aggregation::{Client, ClientOutput, Refusal, ToClient, ToServer};
 use veilsum_crypto::{ClusterId, Digest, RoundId, wire};
+use veilsum_learner::Scores;
 use veilsum_transport::{Connector, FrameReceiver, FrameSender, Link, LinkStats, Meter, TransportError};
 use work::{Job, JobResult, Trained};
 
@@ -57,6 +59,10 @@ pub async fn join<C: Connector>(
     let mut seed = [0; 32];
     rng.fill_bytes(&mut seed);
     let noise = ChaCha20Rng::from_seed(seed);
+    let mut work = work;
+    if let Some(sealed) = store.private()? {
+        work.restore(&private::open(&sealed, &plan.member)?)?;
+    }
     let machine = match store.journal()? {
         Some(journal) => Client::restore(member, store.head()?, &journal, rng)?,
         None => Client::new(member, store.head()?, rng)?,
@@ -104,7 +110,7 @@ struct Driver<'a> {
     describing: Option<u64>,
     /// The clustering whose descriptor is being made: asked for again, it is not made twice.
     drawing: Option<u64>,
-    /// Seeds of the descriptors' noise.
+    /// Salts, and seeds of the descriptors' noise.
     noise: ChaCha20Rng,
     /// The last model of each cluster that was scored.
     scored: BTreeMap<ClusterId, Digest>,
@@ -405,13 +411,25 @@ impl Driver<'_> {
                     }
                     None => None,
                 };
-                self.emit(&ClientEvent::Evaluated {
-                    round: round.0,
-                    cluster: u32::from(cluster.0),
-                    images: score.images,
-                    loss: score.loss,
-                    metrics: score.metrics.into(),
-                    example,
+                let (round, cluster) = (round.0, u32::from(cluster.0));
+                self.emit(&match score.scores {
+                    Scores::Depth(metrics) => ClientEvent::Evaluated {
+                        round,
+                        cluster,
+                        images: score.images,
+                        loss: score.loss,
+                        metrics: metrics.into(),
+                        example,
+                    },
+                    Scores::Bev(metrics) => ClientEvent::EvaluatedBev {
+                        round,
+                        cluster,
+                        images: score.images,
+                        loss: score.loss,
+                        metrics: metrics.into(),
+                        alarm: metrics.alarm().map(|alarm| alarm.to_string()),
+                        example,
+                    },
                 })
             }
             JobResult::Scored {
@@ -433,7 +451,14 @@ impl Driver<'_> {
                 round,
                 outcome: Ok(trained),
                 ..
-            } => self.trained(round, &trained),
+            } => {
+                // What stays is on disk before what travels leaves: both are of one training.
+                if let Some(state) = &trained.private {
+                    let sealed = private::seal(state, &self.plan.member, &mut self.noise)?;
+                    self.store.keep_private(&sealed)?;
+                }
+                self.trained(round, &trained)
+            }
             JobResult::Trained {
                 round,
                 outcome: Err(error),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use veilsum_learner::DepthMetrics;
+use veilsum_learner::bev::BevMetrics;
 
 use super::names;
 
@@ -110,6 +111,25 @@ pub enum ClientEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         example: Option<String>,
     },
+    /// A cluster's bird's-eye-view model with this client's own part, scored on its own test frames.
+    EvaluatedBev {
+        /// The model after this round; 0 is the model before any training.
+        round: u64,
+        /// Whose model.
+        cluster: u32,
+        /// Test frames.
+        images: u32,
+        /// Mean training loss over them.
+        loss: f64,
+        /// Scores on them.
+        metrics: BevScores,
+        /// Something that is wrong whatever the score, such as predictions that are all background.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        alarm: Option<String>,
+        /// A PNG: truth and prediction side by side.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        example: Option<String>,
+    },
     /// The round's sums are published.
     RoundDone {
         /// Round.
@@ -163,6 +183,24 @@ pub struct DepthScores {
     pub delta3: f64,
 }
 
+/// Scores of vehicles in a bird's-eye view.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BevScores {
+    /// Mean over frames of each frame's IoU of the vehicle cells; a frame that is rightly empty scores 0.
+    pub miou: f64,
+    /// Intersections over unions, summed over frames.
+    pub pooled_iou: f64,
+}
+
+impl From<BevMetrics> for BevScores {
+    fn from(metrics: BevMetrics) -> Self {
+        Self {
+            miou: metrics.miou,
+            pooled_iou: metrics.pooled_iou,
+        }
+    }
+}
+
 impl From<DepthMetrics> for DepthScores {
     fn from(metrics: DepthMetrics) -> Self {
         Self {
@@ -185,6 +223,24 @@ impl fmt::Display for ClientEvent {
                 write!(f, "disconnected: {reason}; next try in {retry_ms} ms")
             }
             Self::Training { round } => write!(f, "round {round}: training"),
+            Self::EvaluatedBev {
+                round,
+                cluster,
+                images,
+                metrics,
+                alarm,
+                ..
+            } => {
+                write!(
+                    f,
+                    "round {round}, cluster {cluster}: IoU {:.3} over {images} frames",
+                    metrics.pooled_iou
+                )?;
+                match alarm {
+                    Some(alarm) => write!(f, "; {alarm}"),
+                    None => Ok(()),
+                }
+            }
             Self::Described {
                 clustering,
                 bytes,

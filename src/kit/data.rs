@@ -1,7 +1,7 @@
 //! Frames for the clients of a new federation: the generator's, or shares of a folder somebody recorded.
 
 use super::KitRequest;
-use crate::config::DataConfig;
+use crate::config::{DataConfig, LearnerKind};
 use std::path::{Path, PathBuf};
 
 /// One client's share of a recorded folder.
@@ -106,6 +106,9 @@ pub(super) fn link(shard: Option<&Shard>, to: &Path) -> Result<DataConfig, DataF
 /// Generated frames, as the learner's demonstration has them: the first half of the clients indoors, the second in streets,
 /// two robot types in turn in each place, and the last client of each half in the dark.
 pub(super) fn generated(client: u32, request: &KitRequest) -> DataConfig {
+    if request.learner == LearnerKind::Bev {
+        return fleet(client, request);
+    }
     let half = request.clients / 2;
     let indoor = client < half;
     let place = if indoor { client } else { client - half };
@@ -120,6 +123,27 @@ pub(super) fn generated(client: u32, request: &KitRequest) -> DataConfig {
         platform: platform.into(),
         place: if indoor { "indoor" } else { "street" }.into(),
         night: place == last,
+        seed: request.seed.wrapping_mul(100).wrapping_add(u64::from(client)),
+        train: request.frames.0,
+        test: request.frames.1,
+    }
+}
+
+/// Generated traffic: cars, trucks and buses in turn; every fourth vehicle has a forward camera only.
+fn fleet(client: u32, request: &KitRequest) -> DataConfig {
+    let vehicle = match client % 3 {
+        0 => "car",
+        1 => "truck",
+        _ => "bus",
+    };
+    let cameras: &[&str] = if client % 4 == 3 {
+        &["front"]
+    } else {
+        &["front", "left", "right", "rear"]
+    };
+    DataConfig::GeneratedFleet {
+        vehicle: vehicle.into(),
+        cameras: cameras.iter().map(|side| (*side).to_owned()).collect(),
         seed: request.seed.wrapping_mul(100).wrapping_add(u64::from(client)),
         train: request.frames.0,
         test: request.frames.1,

@@ -157,6 +157,7 @@ pub(super) fn learner_config(request: &KitRequest) -> LearnerConfig {
         // A recorded folder may know depths down to a millimetre; the generator's frames begin at 0.2 m.
         min_depth_m: if request.data.is_some() { 0.001 } else { 0.2 },
         max_depth_m: 80.0,
+        personal: request.personal,
     }
 }
 

@@ -5,6 +5,7 @@
 //! state/journal               what it must say again, or never again, after a crash; sealed
 //! state/upload/R-A-K.bin      its masked vector of round R, attempt A, cluster K, until the round is over
 //! state/descriptors/N         what it said of its data for clustering N, to be said again word by word
+//! state/private.sealed        its private tensors, sealed
 //! state/ledger.json           what that has cost in privacy
 //! state/evidence/             what the server showed when it was caught
 //! state/examples/             pictures for its own reports
@@ -118,6 +119,27 @@ impl ClientStore {
     ) -> Result<Vec<u8>, StoreError> {
         let path = self.upload_path(round, attempt, cluster);
         std::fs::read(&path).map_err(|error| StoreError::new("read", &path, error))
+    }
+
+    /// Keeps the sealed private tensors.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn keep_private(&self, sealed: &[u8]) -> Result<(), StoreError> {
+        write_atomic(&self.folder.join("private.sealed"), sealed)
+    }
+
+    /// The sealed private tensors, if any were kept.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn private(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        let path = self.folder.join("private.sealed");
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::new("read", &path, error)),
+        }
     }
 
     /// The answer that was kept for a clustering.

@@ -155,8 +155,8 @@ const TESTS: &[&str] = &["test", "--workspace", "--locked", "--no-fail-fast"];
 
 /// In one command, so that both crates are built with the same features of everything below them.
 ///
-/// Of the root's integration tests `inspect` starts a demonstration, which trains the depth network where it can. The
-/// others have run already, and libtorch changes nothing in them. Those of the learner are added by name.
+/// Of the root's integration tests `inspect` starts a demonstration, which trains the depth network where it can, and
+/// `fleet` trains bird's-eye views. The others have run already, and libtorch changes nothing in them. Those of the learner are added by name.
 const TORCH_TESTS: &[&str] = &[
     "test",
     "--package",
@@ -171,6 +171,8 @@ const TORCH_TESTS: &[&str] = &[
     "--bins",
     "--test",
     "inspect",
+    "--test",
+    "fleet",
 ];
 
 const TORCH_DOC_TESTS: &[&str] = &[

@@ -294,6 +294,9 @@ impl Board {
                 self.failures.insert(Who::Client(client), detail);
                 self.mark(client, "failed", Tone::Bad);
             }
+            ClientEvent::EvaluatedBev { metrics, .. } => {
+                self.mark(client, &format!("IoU {:.2}", metrics.pooled_iou), Tone::Good);
+            }
             ClientEvent::Described { .. } => self.mark(client, "described", Tone::Good),
             ClientEvent::NotDescribed { .. } => self.mark(client, "in no cluster", Tone::Bad),
             ClientEvent::Other => {}

@@ -157,6 +157,8 @@ fn frames_of(config: &Path, data: Option<&Path>) -> (String, String) {
                 String::new(),
             )
         }
+        Ok(DataConfig::GeneratedFleet { vehicle, cameras, .. }) => (vehicle, cameras.join(", ")),
+        Ok(DataConfig::FleetFolder { path, .. }) => (path.display().to_string(), String::new()),
         Err(_) => ("unknown".to_owned(), String::new()),
     }
 }

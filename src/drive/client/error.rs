@@ -2,6 +2,7 @@
 
 use super::super::model;
 use super::WorkError;
+use crate::private::PrivateError;
 use crate::store::StoreError;
 use veilsum_aggregation::Refusal;
 use veilsum_aggregation::client::RestoreError;
@@ -35,6 +36,9 @@ pub enum JoinError {
     /// A model that does not fit.
     #[error(transparent)]
     Model(#[from] model::ModelError),
+    /// The private tensors.
+    #[error(transparent)]
+    Private(#[from] PrivateError),
     /// The privacy ledger.
     #[error(transparent)]
     Privacy(#[from] PrivacyError),

@@ -10,7 +10,7 @@ use veilsum_aggregation::client::Membership;
 use veilsum_attestation::statement::{ClusteringRule, Policy};
 use veilsum_crypto::{ClusterId, Digest, RoundId};
 use veilsum_learner::{
-    DepthMetrics, Example, LearnError, Learner, TrainLength, TrainPlan, TrainReport, Weights,
+    Example, LearnError, Learner, PrivateState, Scores, TrainLength, TrainPlan, TrainReport, Weights,
 };
 
 /// A learner and how it trains.
@@ -66,7 +66,7 @@ pub(super) enum JobResult {
 pub(super) struct Score {
     pub(super) images: u32,
     pub(super) loss: f64,
-    pub(super) metrics: DepthMetrics,
+    pub(super) scores: Scores,
     /// PNG: picture, truth, prediction.
     pub(super) example: Option<Vec<u8>>,
 }
@@ -75,6 +75,8 @@ pub(super) struct Trained {
     pub(super) report: TrainReport,
     pub(super) weight: u32,
     pub(super) updates: Vec<ClientUpdate>,
+    /// What stays with the client.
+    pub(super) private: Option<PrivateState>,
 }
 
 impl Work {
@@ -86,6 +88,11 @@ impl Work {
             training,
             scores,
         }
+    }
+
+    /// Takes up the tensors that stay with the client.
+    pub(super) fn restore(&mut self, state: &PrivateState) -> Result<(), WorkError> {
+        Ok(self.learner.restore_private(state)?)
     }
 
     pub(super) fn run(&mut self, job: Job) -> JobResult {
@@ -128,15 +135,14 @@ impl Work {
         let weights = Weights::new(self.learner.layout(), model)?;
         self.learner.load(&weights)?;
         let evaluation = self.learner.evaluate()?;
-        let metrics = *evaluation.depth().ok_or(LearnError::Task { wanted: "depth" })?;
-        let example = match &evaluation.example {
-            Some(Example::Depth(example)) => picture::triptych(example).ok(),
-            _ => None,
-        };
+        let example = evaluation.example.as_ref().and_then(|example| match example {
+            Example::Depth(example) => picture::triptych(example).ok(),
+            Example::Bev(example) => picture::views(example).ok(),
+        });
         Ok(Some(Score {
             images: evaluation.images,
             loss: evaluation.loss,
-            metrics,
+            scores: evaluation.scores,
             example,
         }))
     }
@@ -195,6 +201,7 @@ impl Work {
             report,
             weight: self.learner.sample_count().max(1),
             updates,
+            private: self.learner.save_private()?,
         })
     }
 }

@@ -414,6 +414,15 @@ fn decide(logits: &Tensor) -> Result<Vec<bool>, LearnError> {
 }
 
 impl Learner for BevLearner {
+    fn save_private(&self) -> Result<Option<PrivateState>, LearnError> {
+        let keeps = self.store.layout().private().next().is_some();
+        keeps.then(|| Self::save_private(self)).transpose()
+    }
+
+    fn restore_private(&mut self, state: &PrivateState) -> Result<(), LearnError> {
+        Self::restore_private(self, state)
+    }
+
     fn layout(&self) -> &Layout {
         self.store.layout()
     }
