@@ -178,6 +178,7 @@ pub struct LearnerConfig {
     pub personal: PersonalPart,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_default(personal: &PersonalPart) -> bool {
     *personal == PersonalPart::default()
 }

@@ -427,7 +427,7 @@ impl Driver<'_> {
                         images: score.images,
                         loss: score.loss,
                         metrics: metrics.into(),
-                        alarm: metrics.alarm().map(|alarm| alarm.to_string()),
+                        alarm: metrics.alarm().map(str::to_owned),
                         example,
                     },
                 })

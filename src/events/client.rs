@@ -186,7 +186,7 @@ pub struct DepthScores {
 /// Scores of vehicles in a bird's-eye view.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BevScores {
-    /// Mean over frames of each frame's IoU of the vehicle cells; a frame that is rightly empty scores 0.
+    /// Mean over frames of each frame's `IoU` of the vehicle cells; a frame that is rightly empty scores 0.
     pub miou: f64,
     /// Intersections over unions, summed over frames.
     pub pooled_iou: f64,
