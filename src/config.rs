@@ -4,7 +4,9 @@ mod client;
 mod data;
 mod server;
 
-pub use client::{ClientConfig, FloorConfig, LearnerConfig, LearnerKind, TrainingConfig};
+pub use client::{
+    ClientConfig, FloorConfig, LearnerConfig, LearnerKind, NetworkName, NetworkSize, TrainingConfig,
+};
 pub use data::{DataConfig, DataLoadError, Frames, Loaded};
 pub use server::{ClusterList, DeadlineConfig, RoundConfig, ServerConfig};
 

@@ -1,6 +1,6 @@
 //! From the `[learner]` section to a network: its layout, its common start, and a learner over a client's frames.
 
-use crate::config::{Frames, LearnerConfig, LearnerKind};
+use crate::config::{Frames, LearnerConfig, LearnerKind, NetworkName, NetworkSize};
 use veilsum_learner::bev::Grid;
 use veilsum_learner::data::bev::BevDataset;
 use veilsum_learner::toy::ToyDepth;
@@ -8,11 +8,15 @@ use veilsum_learner::{DepthDataset, DeviceError, LearnError, Learner, Weights};
 
 /// The size frames are brought to, width and height.
 #[must_use]
-pub fn frame_size(kind: LearnerKind) -> (usize, usize) {
-    match kind {
-        LearnerKind::Depth => (128, 96),
-        LearnerKind::Linear => (64, 48),
-        LearnerKind::Bev => (48, 32),
+pub fn frame_size(config: &LearnerConfig) -> (usize, usize) {
+    match (config.kind, config.size, config.network) {
+        (LearnerKind::Linear, _, _) => (64, 48),
+        (LearnerKind::Bev, _, _) => (48, 32),
+        (LearnerKind::Depth, NetworkSize::Tiny, _) => (128, 96),
+        (LearnerKind::Depth, NetworkSize::Published, NetworkName::AdaBins) => (544, 416),
+        (LearnerKind::Depth, NetworkSize::Published, NetworkName::NewCrfs | NetworkName::DcDepth) => {
+            (640, 480)
+        }
     }
 }
 
@@ -103,15 +107,26 @@ mod bev {
 
 #[cfg(feature = "torch")]
 mod depth {
-    use super::{DepthDataset, LearnError, Learner, LearnerConfig, NetworkError, Weights};
+    use super::{
+        DepthDataset, LearnError, Learner, LearnerConfig, NetworkError, NetworkName, NetworkSize, Weights,
+    };
     use veilsum_learner::DepthRange;
-    use veilsum_learner::torch::{DepthLearner, DepthLearnerConfig};
+    use veilsum_learner::torch::{self, DepthLearner, DepthLearnerConfig, NetworkKind};
 
-    fn settings(config: &LearnerConfig) -> Result<DepthLearnerConfig, NetworkError> {
+    pub(super) fn settings(config: &LearnerConfig) -> Result<DepthLearnerConfig, NetworkError> {
         let range = DepthRange::new(config.min_depth_m, config.max_depth_m).map_err(LearnError::from)?;
+        let kind = match config.network {
+            NetworkName::AdaBins => NetworkKind::AdaBins,
+            NetworkName::NewCrfs => NetworkKind::NewCrfs,
+            NetworkName::DcDepth => NetworkKind::DcDepth,
+        };
+        let size = match config.size {
+            NetworkSize::Tiny => torch::NetworkSize::Tiny,
+            NetworkSize::Published => torch::NetworkSize::Published,
+        };
         Ok(DepthLearnerConfig {
             device: config.device.parse()?,
-            ..DepthLearnerConfig::tiny(range)
+            ..DepthLearnerConfig::new(kind, size, range)
         })
     }
 
@@ -164,4 +179,57 @@ pub enum NetworkError {
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(network: &str, size: &str) -> Result<LearnerConfig, toml::de::Error> {
+        toml::from_str(&format!(
+            "kind = \"depth\"\nnetwork = \"{network}\"\nsize = \"{size}\"\ndevice = \"cpu\"\nseed = 1\nmin_depth_m = 0.1\nmax_depth_m = 10.0"
+        ))
+    }
+
+    #[test]
+    fn unknown_networks_and_sizes_are_refused_with_the_choice() {
+        let error = config("midas", "tiny").unwrap_err().to_string();
+        for part in ["line 2", "midas", "adabins", "newcrfs", "dcdepth"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        let error = config("newcrfs", "huge").unwrap_err().to_string();
+        for part in ["line 3", "huge", "tiny", "published"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_config_that_names_neither_has_the_tiny_adabins() {
+        let config: LearnerConfig = toml::from_str(
+            "kind = \"depth\"\ndevice = \"cpu\"\nseed = 1\nmin_depth_m = 0.1\nmax_depth_m = 10.0",
+        )
+        .unwrap();
+        assert_eq!(
+            (config.network, config.size),
+            (NetworkName::AdaBins, NetworkSize::Tiny)
+        );
+        assert_eq!(frame_size(&config), (128, 96));
+    }
+
+    /// Frames are read at the size that the network takes.
+    #[cfg(feature = "torch")]
+    #[test]
+    fn frames_fit_every_network() {
+        for network in ["adabins", "newcrfs", "dcdepth"] {
+            for size in ["tiny", "published"] {
+                let config = config(network, size).unwrap();
+                let settings = depth::settings(&config).unwrap();
+                assert_eq!(
+                    settings.network.picture(),
+                    frame_size(&config),
+                    "{network} {size}"
+                );
+            }
+        }
+    }
 }

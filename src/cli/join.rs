@@ -95,7 +95,7 @@ fn join_all(args: &JoinArgs, sink: &mut dyn Sink<ClientEvent>) -> Result<Exit, F
     let base = args.config.parent().unwrap_or(Path::new(""));
     let loaded = settings
         .data
-        .load(base, network::frame_size(settings.learner.kind))
+        .load(base, network::frame_size(&settings.learner))
         .map_err(config_failure)?;
     tracing::info!("{}", loaded.summary);
     let scores = loaded.frames.has_tests();

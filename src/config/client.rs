@@ -164,6 +164,12 @@ impl From<FloorConfig> for Floors {
 pub struct LearnerConfig {
     /// The kind of network.
     pub kind: LearnerKind,
+    /// Which depth network; the linear learner has no choice.
+    #[serde(default)]
+    pub network: NetworkName,
+    /// How large it is.
+    #[serde(default)]
+    pub size: NetworkSize,
     /// Where it runs: `auto`, `cpu` or `cuda:N`.
     pub device: String,
     /// Seed of the common start; the same for all clients of a federation.
@@ -187,12 +193,36 @@ fn is_default(personal: &PersonalPart) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum LearnerKind {
-    /// `AdaBins` at its tiny size, through libtorch.
+    /// A depth network through libtorch.
     Depth,
     /// Log-depth regression in plain Rust: small, no libtorch.
     Linear,
     /// Vehicles in a bird's-eye view, the transformer of `FedBEVT` at its tiny size, through libtorch.
     Bev,
+}
+
+/// Depth networks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkName {
+    /// Adaptive bins over a convolutional encoder.
+    #[default]
+    AdaBins,
+    /// Window random fields over a Swin transformer.
+    NewCrfs,
+    /// Cosine coefficients in steps over a Swin transformer.
+    DcDepth,
+}
+
+/// Sizes of depth networks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkSize {
+    /// Trains on a processor core.
+    #[default]
+    Tiny,
+    /// As its paper has it: tens to hundreds of millions of parameters.
+    Published,
 }
 
 /// How a client trains in one round.

@@ -2,8 +2,8 @@
 
 use super::{KitError, KitRequest, inside, key_text};
 use crate::config::{
-    AuditorConfig, ClientConfig, DataConfig, DeadlineConfig, LearnerConfig, RoundConfig, ServerConfig,
-    TlsConfig, TrainingConfig, TrustConfig,
+    AuditorConfig, ClientConfig, DataConfig, DeadlineConfig, LearnerConfig, NetworkName, NetworkSize,
+    RoundConfig, ServerConfig, TlsConfig, TrainingConfig, TrustConfig,
 };
 use crate::genesis::Trust;
 use crate::store::{StoreError, write_atomic};
@@ -152,6 +152,8 @@ impl Writer<'_> {
 pub(super) fn learner_config(request: &KitRequest) -> LearnerConfig {
     LearnerConfig {
         kind: request.learner,
+        network: NetworkName::default(),
+        size: NetworkSize::default(),
         device: request.device.clone(),
         seed: request.seed,
         // A recorded folder may know depths down to a millimetre; the generator's frames begin at 0.2 m.
