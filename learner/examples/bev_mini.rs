@@ -4,13 +4,17 @@
 //! two cars with a forward camera each; `uc4` cars with one, three and four cameras. Plain averages, no masks. The pooled
 //! vehicle `IoU` of each client's test frames is printed for training alone and for each strategy; `--rounds N`,
 //! `--frames N` change the length, `--arms local,fedavg` the strategies, `--separate` draws what a client keeps from a
-//! seed of its own. Scores are of the average with the client's own part, before any further local training.
+//! seed of its own. Scores are of the average with the client's own part, before any further local training. With client
+//! folders in the plain layout as arguments it reads and trains those instead, at 128 × 96 pixels and on their own grid.
 
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use veilsum_learner::bev::{Grid, PersonalPart, Side};
+use veilsum_learner::data::bev::plain::{BevOptions, read_client};
 use veilsum_learner::data::bev::{BevDataset, Fleet, LabelKind, VehicleKind};
 use veilsum_learner::torch::bevt::learner::PrivateStart;
+use veilsum_learner::torch::bevt::{BevEncoder, LevelConfig};
 use veilsum_learner::torch::{BevLearner, BevLearnerConfig, BevtConfig};
 use veilsum_learner::{Learner, TrainLength, TrainPlan, Weights};
 
@@ -18,6 +22,7 @@ type Failure = Box<dyn std::error::Error>;
 
 struct Settings {
     case: String,
+    folders: Vec<PathBuf>,
     seed: u64,
     rounds: u32,
     steps: u32,
@@ -31,6 +36,7 @@ struct Settings {
 fn main() -> Result<(), Failure> {
     let mut settings = Settings {
         case: "uc2".to_owned(),
+        folders: Vec::new(),
         seed: 1,
         rounds: 25,
         steps: 20,
@@ -56,11 +62,15 @@ fn main() -> Result<(), Failure> {
             "--rate" => settings.rate = args.next().ok_or("--rate needs a number")?.parse()?,
             "--curve" => settings.curve = true,
             "--separate" => settings.separate = true,
+            folder if Path::new(folder).is_dir() => settings.folders.push(PathBuf::from(folder)),
             case => case.clone_into(&mut settings.case),
         }
     }
-    let clients = clients(&settings)?;
-    let network = BevtConfig::tiny(GRID);
+    let (clients, network) = if settings.folders.is_empty() {
+        (clients(&settings)?, BevtConfig::tiny(GRID))
+    } else {
+        folders(&settings.folders)?
+    };
     let names: Vec<&str> = clients.iter().map(BevDataset::name).collect();
     println!("{} seed {}: {}", settings.case, settings.seed, names.join(" "));
     let mut prior = Vec::new();
@@ -128,13 +138,43 @@ fn clients(settings: &Settings) -> Result<Vec<BevDataset>, Failure> {
     Ok(clients)
 }
 
+/// Larger pictures and 100 × 100 cells, stretched to the labels' grid.
+fn folders(dirs: &[PathBuf]) -> Result<(Vec<BevDataset>, BevtConfig), Failure> {
+    let mut clients = Vec::new();
+    for dir in dirs {
+        let (data, report) = read_client(dir, &BevOptions::new(128, 96))?;
+        println!("{report}");
+        clients.push(data);
+    }
+    let grid = clients.first().ok_or("no folder")?.grid();
+    let network = BevtConfig {
+        width: 128,
+        height: 96,
+        encoder: BevEncoder::Plain {
+            widths: vec![16, 24, 32],
+        },
+        query: 25,
+        levels: vec![LevelConfig {
+            query: 25,
+            key: (12, 16),
+        }],
+        decoder: vec![16, 16],
+        ..BevtConfig::tiny(grid)
+    };
+    Ok((clients, network))
+}
+
 fn federate(
     settings: &Settings,
     network: &BevtConfig,
     personal: PersonalPart,
     clients: &[BevDataset],
 ) -> Result<Vec<f64>, Failure> {
-    let config = BevLearnerConfig::tiny(network.clone(), personal);
+    let config = BevLearnerConfig {
+        // The rarer vehicles' cells are, the more each counts.
+        vehicle_weight: if settings.folders.is_empty() { 6.0 } else { 30.0 },
+        ..BevLearnerConfig::tiny(network.clone(), personal)
+    };
     let mut learners = Vec::new();
     for (i, data) in (0_u64..).zip(clients) {
         let config = BevLearnerConfig {
