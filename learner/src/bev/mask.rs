@@ -284,6 +284,17 @@ mod tests {
         }
     }
 
+    /// From a bus's height the ground before the wheels lies below the picture, to the centimetre by hand: 3.4 m up,
+    /// pitched 10° down, half the view 36.87° down: at a car's height of 1.4 m the lowest ray is 2 / tan 46.87° ahead.
+    #[test]
+    fn what_lies_below_the_picture_is_not_seen() {
+        let mut high = camera("bus", 0.0, 10.0);
+        high.to_ego = Pose::of_camera([0.0, 0.0, 3.4], 0.0, 10_f64.to_radians(), 0.0);
+        let nearest = 2.0 / 46.869_9_f64.to_radians().tan();
+        let sight = Sight::of(&high);
+        assert!(sight.reaches([nearest + 0.01, 0.0]) && !sight.reaches([nearest - 0.01, 0.0]));
+    }
+
     #[test]
     fn one_forward_camera_sees_a_wedge() {
         let grid = Grid::PLAIN;
