@@ -95,9 +95,8 @@ fn same_words(kept: &Kept) -> Value {
         let ran = veilsum(&["audit", bundle, "--format", name]);
         let mut out = Vec::new();
         let request = AuditRequest {
-            bundle: &kept.bundle,
-            trust: None,
             shape,
+            ..AuditRequest::of(&kept.bundle)
         };
         assert_eq!(audit(&request, &mut out).unwrap(), Ending::Clean);
         assert_eq!(ran.status.code(), Some(0));

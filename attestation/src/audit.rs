@@ -18,8 +18,11 @@
 //! | `reveal` | were exactly the agreed shares opened, each as dealt, and do they give the committed secrets? |
 //! | `ending` | did the attempt end as its statements say? |
 //! | `sum`, `unmask` | are the vectors the committed ones, and the sums theirs bit for bit? |
+//! | `spot`, `sample` | the same of some chunks, drawn by a seed |
 //! | `model` | is each new model the old one plus the mean update? |
+//! | `witness` | did a quorum of witnesses cosign a head of this log? |
 //! | `limits` | what no bundle can show |
+//! | `subset` | the same of single statements with proofs, for those who see less than the log |
 //!
 //! Memory: the entries, and O(d) per cluster. Vectors are read once, chunk by chunk.
 
@@ -39,20 +42,27 @@ mod plan;
 mod report;
 mod reveal;
 mod roster;
+mod sample;
 mod scene;
+mod spot;
+mod subset;
 mod sum;
 mod unmask;
 mod verdict;
+mod witness;
 
+pub use sample::{Sample, Share, detection};
 pub use verdict::{CheckName, Finding, HeadSummary, Overall, ReleasedCluster, RoundSummary, Status, Verdict};
 
-use crate::bundle::{BundleError, BundleReader, DueList, Part, Record, Transcript, parse_head};
+use crate::bundle::{Attempt, BundleError, BundleReader, DueList, Part, Record, Transcript, parse_head};
 use crate::merkle::Tree;
 use crate::statement::{StatementError, federation_digest};
+use crate::tlog::TrustPolicy;
 use report::Report;
 use scene::Scene;
-use std::io::Read;
+use std::io::{Read, Seek};
 use veilsum_crypto::{Digest, IdentityError, PublicIdentity, RoundId};
+use witness::Witnessed;
 
 /// What an auditor takes for granted: which federation, and whose signature founds it.
 #[derive(Clone, Debug)]
@@ -86,6 +96,8 @@ pub enum Progress {
 pub struct Auditor {
     trust: Trust,
     federation: Digest,
+    witnesses: Option<witness::Demand>,
+    manner: sum::Manner,
 }
 
 impl Auditor {
@@ -96,7 +108,46 @@ impl Auditor {
     pub fn new(trust: Trust) -> Result<Self, AuditError> {
         PublicIdentity::checked(trust.authority.0)?;
         let federation = federation_digest(&trust.authority, &trust.name);
-        Ok(Self { trust, federation })
+        Ok(Self {
+            trust,
+            federation,
+            witnesses: None,
+            manner: sum::Manner {
+                keep: None,
+                threads: 1,
+            },
+        })
+    }
+
+    /// Asks for the quorum of a witness policy over a head of the log; cosignatures from before `since`, POSIX seconds, do
+    /// not count. A log without the quorum is then violated.
+    #[must_use]
+    pub fn witnessed_by(self, policy: TrustPolicy, since: u64) -> Self {
+        Self {
+            witnesses: Some(witness::Demand { policy, since }),
+            ..self
+        }
+    }
+
+    /// Lets the masked vectors of a round be gone once `rounds` more rounds are published, as the consortium agreed. What
+    /// needs them is then not checkable; without this, or earlier, their absence is a violation.
+    #[must_use]
+    pub fn keeping(self, rounds: u64) -> Self {
+        let manner = sum::Manner {
+            keep: Some(rounds),
+            ..self.manner
+        };
+        Self { manner, ..self }
+    }
+
+    /// Hashes, adds and unmasks on so many threads; the verdict does not depend on it.
+    #[must_use]
+    pub fn on_threads(self, threads: usize) -> Self {
+        let manner = sum::Manner {
+            threads,
+            ..self.manner
+        };
+        Self { manner, ..self }
     }
 
     /// Replays a bundle.
@@ -105,16 +156,58 @@ impl Auditor {
     /// [`AuditError`] when the bundle cannot be read: no verdict then, and in particular not `verified`.
     pub fn audit(
         &self,
-        source: impl Read,
+        mut source: impl Read,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Verdict, AuditError> {
-        let mut report = Report::default();
+        let mut magic = [0; crate::bundle::subset::MAGIC.len()];
+        match source.read_exact(&mut magic) {
+            Ok(()) if magic == *crate::bundle::subset::MAGIC => self.subset(source),
+            Ok(()) => {
+                let mut reader = BundleReader::new(magic.chain(source))?;
+                self.whole_log(&mut reader, progress, |replay, reader, progress, report| {
+                    replay.run(reader, progress, report)
+                })
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(BundleError::Magic.into()),
+            Err(error) => Err(BundleError::Io(error).into()),
+        }
+    }
+
+    /// Replays a bundle, but of the vectors behind each sum only the chunks of a sample. Everything else is checked as by
+    /// [`Auditor::audit`]; what a sample cannot settle is not checkable, with the sample's worth.
+    ///
+    /// # Errors
+    /// As [`Auditor::audit`], and [`BundleError::OutOfPlace`] for a bundle without chunk hashes.
+    pub fn spot_check(
+        &self,
+        source: impl Read + Seek,
+        sample: &Sample,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Verdict, AuditError> {
         let mut reader = BundleReader::new(source)?;
+        self.whole_log(&mut reader, progress, |replay, reader, progress, report| {
+            spot::Spot::new(replay, sample).run(reader, progress, report)
+        })
+    }
+
+    fn whole_log<R: Read>(
+        &self,
+        reader: &mut BundleReader<R>,
+        progress: &mut dyn FnMut(Progress),
+        run: impl FnOnce(
+            sum::Replay<'_>,
+            &mut BundleReader<R>,
+            &mut dyn FnMut(Progress),
+            &mut Report,
+        ) -> Result<(), BundleError>,
+    ) -> Result<Verdict, AuditError> {
+        let mut report = Report::default();
         let Part::Head(head) = reader.part()? else {
             return Err(BundleError::OutOfPlace("something else than the signed head").into());
         };
         let (note, checkpoint) = parse_head(&head)?;
-        let log = read_entries(&mut reader, progress)?;
+        let cosigned = reader.cosigned()?;
+        let log = read_entries(reader, progress)?;
         progress(Progress::Statements);
 
         let mut entries = report.check(CheckName::Entries, None);
@@ -173,9 +266,22 @@ impl Auditor {
                 cases.push(sum::Case::new(scene, sums, agreed, opening));
             }
         }
+        let published = transcript.attempts.iter().filter_map(Attempt::sums);
+        witness::check(
+            self.witnesses.as_ref(),
+            cosigned.as_deref(),
+            &Witnessed {
+                federation: self.federation,
+                server,
+                size: log.tree.size(),
+                published: published.map(|sums| sums.index + 1).max().unwrap_or(0),
+                had: &|size, root| log.tree.root_at(size).as_ref() == Ok(root),
+            },
+            &mut report,
+        );
         let due = DueList::of(&transcript);
-        let replay = sum::Replay::new(charter.policy.update, cases, due);
-        match replay.run(&mut reader, progress, &mut report) {
+        let replay = sum::Replay::new(charter.policy.update, cases, due, self.manner);
+        match run(replay, reader, progress, &mut report) {
             Ok(()) => {}
             // A log that was tampered with may call for other vectors than were exported. What it is guilty of stands.
             Err(error) if report.is_violated() && !matches!(error, BundleError::Io(_)) => {

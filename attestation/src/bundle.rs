@@ -3,12 +3,17 @@
 //! ```text
 //! veilsum-bundle/1\n
 //! C  length  the log's final head: a C2SP signed note by the server
+//! W  length  the last head that witnesses cosigned, a C2SP signed note           at most one
 //! E  length  a log entry                                      every entry, in log order
 //!            for every published attempt at a round, in log order:
 //! M  length  digest (32) ‖ f32 little-endian                  the model a released cluster starts from, the first time
 //!                                                             it is named, if the exporter has it
+//! H  length  round ‖ attempt ‖ client ‖ cluster as in V ‖ the 32-byte hashes of its chunks; right before its V, if at all
 //! V  length  round (8) ‖ attempt (4) ‖ client (4) ‖ cluster (2) ‖ packed masked vector
 //!                                                             every survivor, each of its released clusters
+//! G  12      round (8) ‖ attempt (4)                          instead of all vectors of an attempt: gone by retention
+//! M                                                           after all attempts: each model a sum led to that no later
+//!                                                             one starts from, if the exporter has it
 //! Z  0       the end; nothing follows
 //! ```
 //!
@@ -18,6 +23,9 @@
 //! vectors, so that an auditor can finish one round before it reads the next. Masked vectors are incompressible; nothing
 //! is compressed.
 //!
+//! Who may see less than the log is handed a [`subset`]: single statements with proofs that they are in it. [`tier`] says who
+//! may be handed what.
+//!
 //! [`BundleWriter`] makes a bundle, [`BundleReader`] takes it apart without believing anything in it.
 
 mod attempt;
@@ -25,19 +33,22 @@ mod due;
 mod head;
 mod reader;
 mod record;
+pub mod subset;
+pub mod tier;
 mod writer;
 
 pub(crate) use attempt::{Attempt, End, Said, Stray, Transcript, Why};
 pub(crate) use due::DueList;
 pub use due::{Due, Forbidden, VectorName};
 pub use head::{HeadError, log_name, sign_head};
-pub(crate) use head::{parse_head, verify_head};
+pub(crate) use head::{parse_cosigned, parse_head, verify_head};
 pub use reader::{BundleReader, Part};
 pub(crate) use record::{Body, Record};
 pub use writer::BundleWriter;
 
 use crate::statement::StatementError;
-use veilsum_crypto::{Digest, ResidueError};
+use tier::Refusal;
+use veilsum_crypto::{Attempt as AttemptId, Digest, ResidueError, RoundId};
 
 /// Why a bundle cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +97,12 @@ pub enum BundleError {
         /// Why not.
         why: Forbidden,
     },
+    /// Something the tier must not hold.
+    #[error(transparent)]
+    Tier(#[from] Refusal),
+    /// An attempt said to be gone whose vectors are not due here.
+    #[error("the vectors of {0}, {1} are said to be gone, and they are not due here")]
+    NotGone(RoundId, AttemptId),
     /// A model no released cluster starts from, or one given before.
     #[error("model {0:?} is not one a released cluster of this round starts from, or was given before")]
     SurplusModel(Digest),
@@ -130,6 +147,8 @@ impl BundleError {
             Self::Trailing => "Trailing",
             Self::Missing(_) => "Missing",
             Self::ExportForbidden { .. } => "ExportForbidden",
+            Self::Tier(refusal) => refusal.name(),
+            Self::NotGone(..) => "NotGone",
             Self::SurplusModel(_) => "SurplusModel",
             Self::Mismatch(_) => "Mismatch",
             Self::Entry { .. } => "Entry",
@@ -146,17 +165,29 @@ const MAGIC: &[u8] = b"veilsum-bundle/1\n";
 
 /// Tags of the parts.
 const TAG_HEAD: u8 = b'C';
+const TAG_COSIGNED: u8 = b'W';
 const TAG_ENTRY: u8 = b'E';
 const TAG_MODEL: u8 = b'M';
+const TAG_CHUNKS: u8 = b'H';
 const TAG_VECTOR: u8 = b'V';
+const TAG_GONE: u8 = b'G';
 const TAG_END: u8 = b'Z';
 
 /// The longest signed head, in bytes: a name, a number, a root and one signature take some 300.
 const MAX_HEAD: usize = 4096;
 
+/// The longest cosigned head, in bytes: some 150 for each of dozens of witnesses.
+const MAX_COSIGNED: usize = 16_384;
+
 /// Bytes before the payload of a model and of a vector.
 const MODEL_HEADER: usize = 32;
 const VECTOR_HEADER: usize = 18;
+
+/// The longest list of chunk hashes, in bytes: 2^31 entries of 32 bits are 131,073 chunks.
+const MAX_CHUNKS: u64 = 32 * 131_073;
+
+/// Bytes that name an attempt.
+const GONE: usize = 12;
 
 /// All entries of one log together, in bytes: beyond it an auditor stops reading rather than run out of memory.
 const MAX_LOG_BYTES: u64 = 8 << 30;

@@ -3,8 +3,10 @@
 use super::Format;
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use veilsum_attestation::audit::command::{self, AuditRequest, CommandError, Ending, ForkRequest, Shape};
+use veilsum_attestation::audit::{Sample, Share};
 
 /// Arguments of `veilsum audit`.
 #[derive(Debug, Args)]
@@ -22,6 +24,25 @@ pub(super) struct AuditArgs {
     /// How the verdict is printed.
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
+    /// The witnesses' policy file (C2SP tlog-policy): its quorum must have cosigned the log. Without it, the one that
+    /// `auditor.toml` names.
+    #[arg(long, value_name = "POLICY")]
+    witnesses: Option<PathBuf>,
+    /// Cosignatures from before this, POSIX seconds, do not count.
+    #[arg(long, value_name = "TIME", default_value_t = 0)]
+    since: u64,
+    /// Masked vectors may be gone once so many more rounds are published. Without it, what `auditor.toml` says.
+    #[arg(long, value_name = "ROUNDS")]
+    keep_rounds: Option<u64>,
+    /// Recompute only so many chunks of each sum: a number, or a part such as 0.05 or 5%.
+    #[arg(long, value_name = "N|PART", value_parser = command::read_share, requires = "seed")]
+    spot_check: Option<Share>,
+    /// What draws the chunks of a spot check: any text. Roll it after the bundle was handed over.
+    #[arg(long, requires = "spot_check")]
+    seed: Option<String>,
+    /// Threads; without it as many as the machine has. The verdict does not depend on it.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,14 +84,24 @@ pub(super) fn run(args: &AuditArgs) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
     let ended = match (&args.other, &args.bundle) {
         (Some(Other::Fork(fork)), _) => fork.run(&mut out),
-        (None, Some(bundle)) => command::audit(
-            &AuditRequest {
-                bundle,
-                trust: args.trust.as_deref(),
-                shape: shape(args.format),
-            },
-            &mut out,
-        ),
+        (None, Some(bundle)) => {
+            let seed = args.seed.clone().unwrap_or_default().into_bytes();
+            let sample = args.spot_check.map(|share| Sample { share, seed });
+            command::audit(
+                &AuditRequest {
+                    bundle,
+                    trust: args.trust.as_deref(),
+                    shape: shape(args.format),
+                    witnesses: args.witnesses.as_deref(),
+                    since: args.since,
+                    keep_rounds: args.keep_rounds,
+                    sample: sample.as_ref(),
+                    threads: args.threads,
+                    progress: std::io::stderr().is_terminal(),
+                },
+                &mut out,
+            )
+        }
         (None, None) => return Err(Failure::say(Exit::Usage, "a bundle is needed")),
     };
     finish(ended)

@@ -5,7 +5,8 @@
 //! state/head.note               the last head with its witnesses' cosignatures
 //! state/lock                     held while a server runs on this folder
 //! state/models/<digest>.f32      every model a plan or a sum names
-//! state/vectors/R-A/U-K.bin      masked vectors of round R, attempt A: client U, cluster K
+//! state/vectors/R-A/U-K.bin      masked vectors of round R, attempt A: client U, cluster K; gone when no longer kept
+//! state/salt.<tier>              32 random bytes: what clients are called in that tier's files
 //! ```
 
 use super::{Lock, StoreError, model_bytes, model_from_bytes, write_atomic};
@@ -236,6 +237,64 @@ impl ServerStore {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(StoreError::new("remove", &path, error)),
+        }
+    }
+
+    /// Whether the masked vectors of an attempt are here: all of them, or none after they were thrown away.
+    #[must_use]
+    pub fn has_vectors(&self, round: RoundId, attempt: Attempt) -> bool {
+        self.vector_folder(round, attempt).exists()
+    }
+
+    /// Throws away the masked vectors of every round after which `keep` more were published; `last` is the last of them.
+    /// Their roots stay in the log.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn expire_vectors(&self, last: RoundId, keep: u64) -> Result<(), StoreError> {
+        let folder = self.folder.join("vectors");
+        let fault = |error| StoreError::new("read", &folder, error);
+        for file in fs::read_dir(&folder).map_err(fault)? {
+            let path = file.map_err(fault)?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            let round = name
+                .and_then(|name| name.split_once('-'))
+                .and_then(|(round, _)| round.parse::<u64>().ok());
+            if round.is_some_and(|round| round.saturating_add(keep) <= last.0) {
+                fs::remove_dir_all(&path).map_err(|error| StoreError::new("remove", &path, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The last head that witnesses cosigned, if they ever did.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn cosigned_head(&self) -> Result<Option<String>, StoreError> {
+        let path = self.folder.join("head.note");
+        match fs::read_to_string(&path) {
+            Ok(note) => Ok(Some(note)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::new("read", &path, error)),
+        }
+    }
+
+    /// A tier's salt; `fresh` becomes it where there is none yet.
+    ///
+    /// # Errors
+    /// [`StoreError`], also for one that is damaged.
+    pub fn salt(&self, tier: &str, fresh: [u8; 32]) -> Result<[u8; 32], StoreError> {
+        let path = self.folder.join(format!("salt.{tier}"));
+        match fs::read(&path) {
+            Ok(bytes) => bytes
+                .try_into()
+                .map_err(|_| StoreError::damaged(&path, "it is no salt of 32 bytes")),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                write_atomic(&path, &fresh)?;
+                Ok(fresh)
+            }
+            Err(error) => Err(StoreError::new("read", &path, error)),
         }
     }
 

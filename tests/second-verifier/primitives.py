@@ -253,13 +253,18 @@ def pack(words, bits):
     return bytes(out)
 
 
-def chunk_root(data, entries, bits):
+def chunk_leaves(data, entries, bits):
     per = 65536 // bits * 8
     leaves, at = [], 0
     for i, start in enumerate(range(0, entries, per)):
         size = packed_length(min(per, entries - start), bits)
         leaves.append(HL("chunk-leaf", u64(i), data[at : at + size]))
         at += size
+    return leaves
+
+
+def chunk_root(data, entries, bits):
+    leaves = chunk_leaves(data, entries, bits)
 
     def top(nodes):
         if len(nodes) == 1:
@@ -327,7 +332,8 @@ def rule_holds(clusters, clients, orgs, crowd, crowd_orgs):
         return rank([[row[i] for i in keep] for row in rows]) == full
 
     few = min(max(crowd - 1, 0), len(clients))
-    names = sorted({orgs.get(c) for c in clients})
+    # Who is not enrolled has no organisation: they count as one.
+    names = list({orgs.get(c) for c in clients})
     few_orgs = min(max(crowd_orgs - 1, 0), len(names))
     return all(survives(set(gone)) for gone in itertools.combinations(clients, few)) and all(
         survives({c for c in clients if orgs.get(c) in gone}) for gone in itertools.combinations(names, few_orgs)

@@ -4,13 +4,19 @@
     verify.py --federation NAME --authority HEX BUNDLE
     verify.py --federation NAME --authority HEX --stream    u32 length and bundle, again and again, on standard input
 
-Prints one JSON object a bundle: the overall verdict, the rules that were violated, and the sums it recomputed.
+    --witnesses FILE   the witnesses' policy, C2SP tlog-policy: its quorum must have cosigned a head of the log
+    --since TIME       cosignatures from before this do not count
+    --keep-rounds N    masked vectors may be gone once N more rounds are published
+
+A file of another tier (section 10) is judged like a bundle. Prints one JSON object a bundle: the overall verdict, the rules that were violated, and the sums it recomputed.
 Exit codes: 0 verified, 6 violated or unreadable, 2 the command line. Needs Python 3.9 and the package `cryptography`.
 """
 
 import base64
 import itertools
 import json
+import math
+import struct
 import sys
 
 from cryptography.exceptions import InvalidTag
@@ -18,7 +24,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 sys.dont_write_bytecode = True
 from primitives import (
-    BASE, HL, H, L, ORDER, add, chunk_root, decode_point, encode_point, hkdf, included, interpolate, mask_words,
+    BASE, HL, H, L, ORDER, add, chunk_leaves, chunk_root, decode_point, encode_point, hkdf, included, interpolate, mask_words,
     model_digest, mul, negate, pack, packed_length, rule_holds, scalar, signed, successor, tree_root, u8, u16, u32, u64,
     unpack, valid_key,
 )
@@ -181,11 +187,20 @@ def read_body(kind, data):
 # --- 2. The bundle --------------------------------------------------------------------------------------------------
 
 
+ORDERS = {
+    b"veilsum-bundle/1\n": {"": "C", "C": "WEMHVGZ", "W": "EMHVGZ", "E": "EMHVGZ", **dict.fromkeys("MHVG", "MHVGZ")},
+    b"veilsum-subset/1\n": {"": "T", "T": "C", "C": "WPLNZ", "W": "K", "K": "PLNZ", "P": "PLNZ", "L": "LNZ", "N": "NZ"},
+}
+LONGEST = dict(C=4096, W=16384, E=65535, G=12, T=5, K=4096, P=9 + 2048 + 65535, L=40 + 2048, N=68 + 8 * 65536, Z=0)
+SHORTEST = dict(M=32, V=18, H=18, G=12, T=5, P=9, L=40, N=76)
+
+
 def read_parts(data):
-    magic = b"veilsum-bundle/1\n"
-    if not data.startswith(magic):
+    """The kind of file and its parts."""
+    magic, orders = data[:17], ORDERS.get(data[:17])
+    if orders is None:
         raise Unreadable("no bundle")
-    at, parts, order = len(magic), [], "C"
+    at, parts, order = len(magic), [], orders[""]
     while True:
         if at + 9 > len(data):
             raise Unreadable("cut off")
@@ -193,36 +208,131 @@ def read_parts(data):
         at += 9
         if tag not in order or at + length > len(data):
             raise Unreadable("a part out of place, or cut off")
-        if (tag, length > 4096) == ("C", True) or (tag, length > 65535) == ("E", True):
-            raise Unreadable("a part too long")
-        if tag in "MV" and length < (32 if tag == "M" else 18) or tag == "Z" and length:
+        if length > LONGEST.get(tag, length) or length < SHORTEST.get(tag, 0):
             raise Unreadable("a part of a wrong length")
         parts.append((tag, data[at : at + length]))
         at += length
-        order = {"C": "EMVZ", "E": "EMVZ", "M": "MVZ", "V": "MVZ"}.get(tag, "")
+        order = orders.get(tag, "")
         if tag == "Z":
             if at != len(data):
                 raise Unreadable("bytes after the end")
-            return parts
+            return magic, parts
 
 
-def read_head(data):
-    """Section 7; the one spelling of a note."""
+def hashes(data):
+    if len(data) % 32:
+        raise Unreadable("hashes of a wrong length")
+    return [data[i : i + 32] for i in range(0, len(data), 32)]
+
+
+def read_head(data, most=1):
+    """Section 7; the one spelling of a note with 1 to `most` signatures."""
     try:
         text, lines = data.decode().rsplit("\n\n", 1)
         origin, size, root = text.split("\n")
-        name, encoded = lines.removesuffix("\n").removeprefix("\u2014 ").split(" ")
-        blob, root_bytes = base64.b64decode(encoded, validate=True), base64.b64decode(root, validate=True)
-        again = f"{origin}\n{int(size)}\n{base64.b64encode(root_bytes).decode()}\n"
-        again += f"\n\u2014 {name} {base64.b64encode(blob).decode()}\n"
+        root_bytes = base64.b64decode(root, validate=True)
+        again = f"{origin}\n{int(size)}\n{base64.b64encode(root_bytes).decode()}\n\n"
+        signatures = []
+        for line in lines.removesuffix("\n").split("\n"):
+            name, encoded = line.removeprefix("\u2014 ").split(" ")
+            blob = base64.b64decode(encoded, validate=True)
+            again += f"\u2014 {name} {base64.b64encode(blob).decode()}\n"
+            signatures.append((name, blob[:4], blob[4:]))
     except (ValueError, UnicodeDecodeError):
         raise Unreadable("the head is no signed note") from None
-    plain = name and not any(c.isspace() or c == "+" for c in name)
+    plain = all(name and not any(c.isspace() or c == "+" for c in name) for name, _, _ in signatures)
     if again.encode() != data or any(ord(c) < 32 and c != "\n" for c in again) or not origin or not plain:
         raise Unreadable("the head is no signed note")
-    if not size.isascii() or int(size) >= 2**64 or len(root_bytes) != 32 or len(blob) < 5:
+    if not size.isascii() or int(size) >= 2**64 or len(root_bytes) != 32 or not all(sig for _, _, sig in signatures):
         raise Unreadable("the head is no checkpoint")
-    return Body(text=text + "\n", origin=origin, head=(int(size), root_bytes), name=name, id=blob[:4], sig=blob[4:])
+    if len(signatures) > most:
+        raise Unreadable("the head has more signatures than one")
+    return Body(text=text + "\n", origin=origin, head=(int(size), root_bytes), signatures=signatures)
+
+
+def extends(old, new, proof):
+    """RFC 9162, 2.1.4.2: whether the tree of the head `new` extends that of `old`."""
+    (first, old_root), (second, new_root) = old, new
+    if first == 0 or first > second:
+        return False
+    if first == second:
+        return not proof and old_root == new_root
+    path = ([old_root] if first & (first - 1) == 0 else []) + list(proof)
+    if not path:
+        return False
+    fn, sn = first - 1, second - 1
+    while fn & 1:
+        fn, sn = fn >> 1, sn >> 1
+    fr = sr = path[0]
+    for c in path[1:]:
+        if sn == 0:
+            return False
+        if fn & 1 or fn == sn:
+            fr, sr = H(b"\1" + c + fr), H(b"\1" + c + sr)
+            while fn and not fn & 1:
+                fn, sn = fn >> 1, sn >> 1
+        else:
+            sr = H(b"\1" + sr + c)
+        fn, sn = fn >> 1, sn >> 1
+    return sn == 0 and (fr, sr) == (old_root, new_root)
+
+
+class Witnesses:
+    """A policy file of C2SP tlog-policy, as far as a verifier needs it. A file that is none is the caller's mistake."""
+
+    def __init__(self, text, since):
+        self.logs, self.keys, self.groups, self.quorum, self.since = [], {}, [], None, since
+        for words in (line.split() for line in text.splitlines()):
+            if not words or words[0].startswith("#"):
+                continue
+            if words[0] == "log":
+                self.logs.append(self.key(words[1], 1))
+            elif words[0] == "witness":
+                self.keys[words[1]] = self.key(words[2], 4)
+            elif words[0] == "group":
+                members = words[3:]
+                need = {"any": 1, "all": len(members)}.get(words[2]) or int(words[2])
+                self.groups.append((words[1], need, members))
+            elif words[0] == "quorum":
+                self.quorum = words[1]
+        if self.quorum is None:
+            raise ValueError("a policy without a quorum line")
+
+    @staticmethod
+    def key(vkey, kind):
+        name, key_id, encoded = vkey.split("+", 2)
+        blob = base64.b64decode(encoded, validate=True)
+        if blob[0] != kind or H(name.encode() + b"\n" + blob)[:4].hex() != key_id:
+            raise ValueError("a key that is none")
+        return name, blob[1:]
+
+    def satisfied(self, names):
+        done = set(names)
+        for name, need, members in self.groups:
+            if sum(member in done for member in members) >= need:
+                done.add(name)
+        return self.quorum in done
+
+    def judge(self, note, server):
+        """None when the quorum cosigned a note, else what is wrong."""
+        for name, key in self.logs:
+            if name == note.origin and key != server:
+                return "another log key"
+        if self.logs and note.origin not in (name for name, _ in self.logs):
+            return "another log"
+        fresh = set()
+        for witness, (name, key) in self.keys.items():
+            key_id = H(name.encode() + b"\n\4" + key)[:4]
+            for line, line_id, blob in note.signatures:
+                if (line, line_id) != (name, key_id):
+                    continue
+                time = int.from_bytes(blob[:8], "big")
+                message = f"cosignature/v1\ntime {time}\n{note.text}".encode()
+                if len(blob) != 72 or time >= 2**63 or not signed(key, message, blob[8:]):
+                    return f"the cosignature of {name} does not hold"
+                if time >= self.since:
+                    fresh.add(witness)
+        return None if self.satisfied(fresh) else "no quorum"
 
 
 # --- 8. The audit ---------------------------------------------------------------------------------------------------
@@ -247,8 +357,9 @@ class Attempt:
 
 
 class Audit:
-    def __init__(self, federation, authority):
+    def __init__(self, federation, authority, witnesses=None, keep=None):
         self.name, self.authority = federation.encode(), authority
+        self.witnesses, self.keep = witnesses, keep
         self.federation = HL("federation", authority, self.name)
         self.violations, self.sums = [], []
 
@@ -258,8 +369,11 @@ class Audit:
         return holds
 
     def run(self, data):
-        parts = read_parts(data)
+        magic, parts = read_parts(data)
+        if magic.startswith(b"veilsum-subset"):
+            return Subset(self, parts).run()
         note = read_head(parts[0][1])
+        cosigned = next((payload for tag, payload in parts if tag == "W"), None)
         raw = [payload for tag, payload in parts if tag == "E"]
         self.leaves = [H(b"\0" + entry) for entry in raw]
         self.heads = {}
@@ -274,10 +388,7 @@ class Audit:
         self.demand(note.head == (len(raw), tree_root(self.leaves)), "head", "other entries")
         if not self.enrolment(entries):
             return
-        name = "veilsum/" + self.federation.hex()[:16]
-        key_id = H(name.encode() + b"\n\1" + self.policy.server)[:4]
-        self.demand((note.origin, note.name, note.id) == (name, name, key_id), "head", "another log or key")
-        self.demand(signed(self.policy.server, note.text.encode(), note.sig), "head", "signature")
+        self.demand(self.is_servers(note, self.policy.server), "head", "another log or key, or signature")
         self.signatures(entries)
         if len(entries) != len(raw):
             return
@@ -286,12 +397,34 @@ class Audit:
         self.last, self.published, self.models, self.seen, self.clusters = None, None, {}, set(), []
         for attempt in self.attempts:
             self.judge(attempt)
+        self.witnessed(cosigned, self.policy.server, lambda head: self.head_at(head[0]) == head)
         try:
-            self.replay([part for part in parts if part[0] in "MV"])
+            self.replay([part for part in parts if part[0] in "MHVG"])
         except Unreadable:
             # What a log is guilty of stands, even if it calls for other vectors than are there.
             if not self.violations:
                 raise
+
+    def is_servers(self, note, server):
+        name = "veilsum/" + self.federation.hex()[:16]
+        key_id = H(name.encode() + b"\n\1" + server)[:4]
+        mine = [sig for line, line_id, sig in note.signatures if (line, line_id) == (name, key_id)]
+        return note.origin == name and mine and all(signed(server, note.text.encode(), sig) for sig in mine)
+
+    def witnessed(self, cosigned, server, had):
+        """Section 7: the quorum of the witnesses' policy, if one is asked for."""
+        if self.witnesses is None or self.witnesses.quorum == "none":
+            return
+        if not self.demand(cosigned is not None, "witnesses", "no cosigned head"):
+            return
+        try:
+            note = read_head(cosigned, 99)
+        except Unreadable as error:
+            self.demand(False, "witnesses", str(error))
+            return
+        self.demand(self.is_servers(note, server) and had(note.head), "witnesses", "not of this log")
+        wrong = self.witnesses.judge(note, server)
+        self.demand(wrong is None, "witnesses", wrong)
 
     def head_at(self, size):
         if size > len(self.leaves):
@@ -315,6 +448,11 @@ class Audit:
         self.members = {e.body.client: e.body for e in members}
         keys = [e.body.key for e in members] + [p.server, self.authority]
         d(all(valid_key(key) for key in keys) and len(set(keys)) == len(keys), "keys")
+        self.safe(p, d)
+        return True
+
+    @staticmethod
+    def safe(p, d):
         n, t = p.clients, p.threshold
         d(p.suite == 1 and 3 <= n <= 4096, "suite or clients")
         d(2 * t > n + p.colluders and t <= n and p.lost + t <= n and p.blocks != 1, "threshold")
@@ -327,7 +465,6 @@ class Audit:
             d(c.threshold != 0 or c.value <= 10**6, "overlap")
             d(c.images >= 8 and 1 <= c.channels <= 65536, "descriptors")
             d(c.noise is None or all(c.noise), "noise")
-        return True
 
     def signatures(self, entries):
         for e in entries:
@@ -693,13 +830,10 @@ class Audit:
         """Vectors and models in their order, and the sums."""
         p, parts, models, named = self.policy, list(parts), {}, set()
         length = packed_length(p.entries + 1, p.bits)
-        for a in [a for a in self.attempts if a.published and a.agrees]:
-            wanted = []
-            for k, *_ in a.published.results:
-                if k < len(a.plan.clusters) and a.plan.clusters[k][0] not in named:
-                    named.add(a.plan.clusters[k][0])
-                    wanted.append(a.plan.clusters[k][0])
-            opened = {k for k, *_ in a.published.results}
+        published = [a for a in self.attempts if a.published]
+        last = max((a.plan.round for a in published if a.agrees), default=0)
+
+        def take_models(wanted):
             while parts and parts[0][0] == "M" and parts[0][1][:32] in wanted:
                 digest, model = parts[0][1][:32], parts.pop(0)[1][32:]
                 del wanted[: wanted.index(digest) + 1]
@@ -707,24 +841,45 @@ class Audit:
                     raise Unreadable("a model of a wrong length")
                 if self.demand(model_digest(model) == digest, "models", "a model given as another"):
                     models[digest] = model
+
+        def unnamed(digests):
+            fresh = [x for x in dict.fromkeys(digests) if x not in named]
+            named.update(fresh)
+            return fresh
+
+        for a in [a for a in published if a.agrees]:
+            clusters = [k for k, *_ in a.published.results if k < len(a.plan.clusters)]
+            take_models(unnamed(a.plan.clusters[k][0] for k in clusters))
+            opened = {k for k, *_ in a.published.results}
+            roots = {u: {k: root for k, root, _ in reversed(e.body.vectors)} for u, e in a.masked.items()}
+            survivors = sorted(a.agrees[0][1].body.survivors & set(a.masked))
+            due = [(u, k) for u in survivors for k in sorted(opened & set(roots[u]))]
+            if parts and due and parts[0] == ("G", u64(a.plan.round) + u32(a.plan.attempt)):
+                parts.pop(0)
+                over = self.keep is not None and a.plan.round + self.keep <= last
+                self.demand(over, "vectors", "gone and not yet to be")
+                continue
             running = {}
-            for u in sorted(a.agrees[0][1].body.survivors & set(a.masked)):
-                roots = {k: root for k, root, _ in reversed(a.masked[u].body.vectors)}
-                for k in sorted(opened & set(roots)):
-                    name = u64(a.plan.round) + u32(a.plan.attempt) + u32(u) + u16(k)
-                    if not parts or parts[0][0] != "V" or parts[0][1][:18] != name:
-                        raise Unreadable("a vector is missing or out of order")
-                    packed = parts.pop(0)[1][18:]
-                    if len(packed) != length:
-                        raise Unreadable("a vector of a wrong length")
-                    words, clean = unpack(packed, p.entries + 1, p.bits)
-                    root = chunk_root(packed, p.entries + 1, p.bits)
-                    self.demand(clean and root == roots[k], "vectors", f"client {u} cluster {k}")
-                    total, who = running.setdefault(k, ([0] * (p.entries + 1), set()))
-                    who.add(u)
-                    running[k] = ([x + y for x, y in zip(total, words)], who)
+            for u, k in due:
+                name = u64(a.plan.round) + u32(a.plan.attempt) + u32(u) + u16(k)
+                claimed = None
+                if parts and parts[0][0] == "H" and parts[0][1][:18] == name:
+                    claimed = hashes(parts.pop(0)[1][18:])
+                if not parts or parts[0][0] != "V" or parts[0][1][:18] != name:
+                    raise Unreadable("a vector is missing or out of order")
+                packed = parts.pop(0)[1][18:]
+                if len(packed) != length:
+                    raise Unreadable("a vector of a wrong length")
+                words, clean = unpack(packed, p.entries + 1, p.bits)
+                root, leaves = chunk_root(packed, p.entries + 1, p.bits), chunk_leaves(packed, p.entries + 1, p.bits)
+                self.demand(clean and root == roots[u][k], "vectors", f"client {u} cluster {k}")
+                self.demand(claimed is None or claimed == leaves, "vectors", f"chunk hashes, client {u} cluster {k}")
+                total, who = running.setdefault(k, ([0] * (p.entries + 1), set()))
+                who.add(u)
+                running[k] = ([x + y for x, y in zip(total, words)], who)
             for result in a.published.results:
                 self.sum_up(a, result, running.get(result[0]), models)
+        take_models(unnamed(model for a in published for *_, model in a.published.results))
         if parts:
             raise Unreadable("a part that is not due")
 
@@ -767,8 +922,166 @@ class Audit:
         self.sums.append(entry)
 
 
-def verdict(federation, authority, data):
-    audit = Audit(federation, authority)
+# --- 10. Files of other tiers -----------------------------------------------------------------------------------------
+
+
+class Subset:
+    def __init__(self, audit, parts):
+        self.audit, self.parts = audit, parts
+        self.of = lambda tag: [payload for kind, payload in parts if kind == tag]
+
+    def admits(self, kind, signer, body):
+        if kind == "policy" or self.tier == 3 and kind == "plan":
+            return True
+        if self.tier != 1:
+            return False
+        about = body.client if kind in ("member", "late") else None
+        mine = about == self.own or (about is None or signer[0] == "client") and signer == ("client", self.own)
+        return kind in ("plan", "agree", "sums", "aborted") or mine
+
+    def run(self):
+        tier = self.of("T")[0]
+        self.tier, self.own = tier[0], int.from_bytes(tier[1:], "little")
+        if self.tier not in (0, 1, 3) or self.tier != 1 and self.own:
+            raise Unreadable("an unknown tier")
+        self.note = read_head(self.of("C")[0])
+        extension = [hashes(payload) for payload in self.of("K")]
+        shown = [self.statement(payload) for payload in self.of("P")]
+        leaves = [(int.from_bytes(x[:8], "little"), x[8:40], hashes(x[40:])) for x in self.of("L")]
+        for numbers in ([e.index for e in shown], [index for index, *_ in leaves]):
+            if any(x >= y for x, y in zip(numbers, numbers[1:])):
+                raise Unreadable("not ascending")
+        descriptors = [self.descriptor(payload) for payload in self.of("N")]
+        d, size, root = self.audit.demand, *self.note.head
+        for index, leaf, proof in [(e.index, e.leaf, e.proof) for e in shown] + leaves:
+            d(index < size and included(leaf, index, size, proof, root), "entries", f"entry {index} is not in the log")
+        for e in shown:
+            d(e.body is not None, "entries", f"entry {e.index} is not canonical")
+        entries = [e for e in shown if e.body is not None]
+        server = None
+        if self.enrolment(entries):
+            server = self.policy.server
+            d(self.audit.is_servers(self.note, server), "head", "another log or key, or signature")
+            self.signatures(entries)
+            self.story(entries)
+        for x in descriptors:
+            d(x[:3] == descriptors[0][:3], "descriptors", "of another encoder, noise or length")
+        d(len({x[3] for x in descriptors}) == len(descriptors), "descriptors", "one client twice")
+        cosigned = next(iter(self.of("W")), None)
+        if server is None and self.audit.witnesses is None:
+            return
+        had = lambda head: extends(head, self.note.head, extension[0])
+        self.audit.witnessed(cosigned, server or bytes(32), had)
+
+    def statement(self, data):
+        index, count = int.from_bytes(data[:8], "little"), data[8]
+        proof, entry = data[9 : 9 + 32 * count], data[9 + 32 * count :]
+        if len(proof) != 32 * count or len(entry) > 65535:
+            raise Unreadable("a proven statement of a wrong length")
+        try:
+            e = read_entry(entry)
+            e.body = read_body(e.kind, e.raw)
+        except Malformed:
+            return Body(index=index, proof=hashes(proof), leaf=H(b"\0" + entry), body=None)
+        e.index, e.proof = index, hashes(proof)
+        if not self.admits(e.kind, e.signer, e.body):
+            raise Unreadable(f"the tier must not hold a {e.kind} statement")
+        return e
+
+    def descriptor(self, data):
+        number, source, noise, rest = data[:16], data[16:48], struct.unpack("<dd", data[48:64]), data[68:]
+        sound = all(math.isfinite(x) and x >= 2.2250738585072014e-308 for x in noise)
+        if self.tier != 3 or not sound:
+            raise Unreadable("the tier must not hold a descriptor, or one without noise")
+        if len(rest) != 8 * int.from_bytes(data[64:68], "little"):
+            raise Unreadable("a descriptor of a wrong length")
+        values = struct.unpack(f"<{len(rest) // 4}f", rest)
+        self.audit.demand(all(map(math.isfinite, values)), "descriptors", "no numbers")
+        return source, noise, len(rest), number
+
+    def enrolment(self, entries):
+        d = lambda holds, what: self.audit.demand(holds, "enrolment", what)
+        policies = [e for e in entries if e.kind == "policy"]
+        if not d(policies, "no policy"):
+            return False
+        p = self.policy = policies[0].body
+        self.policy_leaf = policies[0].leaf
+        d(len(policies) == 1 and policies[0].signer == AUTHORITY and p.name == self.audit.name, "policy")
+        d(policies[0].index == p.clients and valid_key(p.server), "policy's place or key")
+        self.audit.safe(p, d)
+        members = [e for e in entries if e.kind == "member"]
+        self.member = members[-1].body if members else None
+        d(len(members) == (self.tier == 1), "members")
+        for e in members:
+            place = e.body.client == e.index < p.clients
+            d(e.signer == AUTHORITY and place and valid_key(e.body.key), "member")
+            d(e.body.client == self.own, "another member")
+        return True
+
+    def signatures(self, entries):
+        for e in entries:
+            d = lambda holds, what: self.audit.demand(holds, "signatures", f"entry {e.index}: {what}")
+            by_server = e.kind in ("plan", "sums", "late", "aborted")
+            want = "authority" if e.kind in ("member", "policy") else "server" if by_server else "client"
+            d(e.signer[0] == want, "another's to sign")
+            key = {"authority": self.audit.authority, "server": self.policy.server}.get(e.signer[0])
+            if e.signer[0] == "client" and self.member and e.signer[1] == self.member.client:
+                key = self.member.key
+            if key is not None:
+                message = L("statement/" + e.kind) + self.audit.federation + e.message
+                d(signed(key, message, e.signature), "signature")
+
+    def story(self, entries):
+        rounds = []
+        for e in entries:
+            b = e.body
+            d = lambda holds, what: self.audit.demand(holds, "plan", f"entry {e.index}: {what}")
+            if e.kind == "plan":
+                now = (b.round, b.attempt)
+                d(b.policy == self.policy_leaf and 1 <= b.round <= self.policy.rounds, "policy or round")
+                d(not rounds or rounds[-1].now < now, "out of turn")
+                d(b.head[0] == e.index, "head")
+                rounds.append(Body(now=now, plan=b, leaf=e.leaf, agree=None, sums=None, said=set()))
+                continue
+            if e.kind == "descriptor":
+                d(b.policy == self.policy_leaf, "another policy")
+                continue
+            if e.kind in ("member", "policy") or not d(rounds, "before any plan"):
+                continue
+            r = rounds[-1]
+            if e.kind not in ("complaint", "late") and not (e.kind == "agree" and e.signer != ("client", self.own)):
+                d(e.kind not in r.said, "again")
+                r.said.add(e.kind)
+            if e.kind in ("late", "aborted"):
+                d((b.round, b.attempt) == r.now, "another attempt")
+            elif e.kind == "reveal":
+                d(r.agree is not None and r.agree.digest == b.agreement, "another agreement")
+            else:
+                d(b.plan == r.leaf, "another plan")
+            if e.kind == "keys":
+                d(b.head == r.plan.head, "another head")
+            if e.kind == "agree":
+                message = L("proposal") + self.audit.federation + b.digest
+                d(signed(self.policy.server, message, b.server), "not proposed")
+                d(r.agree is None or r.agree.digest == b.digest, "two agreements")
+                r.agree = r.agree or b
+            if e.kind == "sums":
+                r.sums = b
+        for r in rounds:
+            d = lambda holds, what: self.audit.demand(holds, "agreement", f"round {r.now}: {what}")
+            if r.sums is None or not d(r.agree is not None, "none"):
+                continue
+            d(r.sums.agreement == r.agree.digest, "sums of another")
+            d([k for k, *_ in r.sums.results] == r.agree.release, "other clusters opened")
+            for k, _, contributors, weight, model in r.sums.results:
+                inside = k < len(r.plan.clusters)
+                d(inside and contributors == len(r.plan.clusters[k][1] & r.agree.survivors), "contributors")
+                entry = {"round": r.now[0], "attempt": r.now[1], "cluster": k, "contributors": contributors}
+                self.audit.sums.append({**entry, "weight": weight, "model": None})
+
+
+def verdict(federation, authority, data, witnesses=None, keep=None):
+    audit = Audit(federation, authority, witnesses, keep)
     try:
         audit.run(data)
     except Unreadable as error:
@@ -781,20 +1094,25 @@ def verdict(federation, authority, data):
 
 def main(words):
     options = {}
-    while len(words) > 1 and words[0] in ("--federation", "--authority"):
+    known = ("--federation", "--authority", "--witnesses", "--since", "--keep-rounds")
+    while len(words) > 1 and words[0] in known:
         options[words[0]] = words[1]
         words = words[2:]
-    if len(options) != 2 or len(words) != 1:
+    if not {"--federation", "--authority"} <= set(options) or len(words) != 1:
         print(__doc__, file=sys.stderr)
         return 2
     federation, authority = options["--federation"], bytes.fromhex(options["--authority"])
+    asked = {"keep": int(options["--keep-rounds"]) if "--keep-rounds" in options else None}
+    if "--witnesses" in options:
+        with open(options["--witnesses"], encoding="utf-8") as file:
+            asked["witnesses"] = Witnesses(file.read(), int(options.get("--since", 0)))
     if words[0] == "--stream":
         while len(size := sys.stdin.buffer.read(4)) == 4:
             data = sys.stdin.buffer.read(int.from_bytes(size, "little"))
-            print(json.dumps(verdict(federation, authority, data)), flush=True)
+            print(json.dumps(verdict(federation, authority, data, **asked)), flush=True)
         return 0
     with open(words[0], "rb") as file:
-        out = verdict(federation, authority, file.read())
+        out = verdict(federation, authority, file.read(), **asked)
     print(json.dumps(out, indent=2))
     return 0 if out["overall"] == "verified" else 6
 

@@ -53,6 +53,7 @@ fn fields(bundle: &[u8]) -> Vec<String> {
             b'C' => "head".to_owned(),
             b'E' => format!("entry {}", wire::decode::<Entry>(&payload).unwrap().kind.name()),
             b'M' => "model".to_owned(),
+            b'H' => "chunk hashes".to_owned(),
             b'V' => "vector".to_owned(),
             _ => "end".to_owned(),
         };
@@ -79,6 +80,10 @@ fn fields(bundle: &[u8]) -> Vec<String> {
             b'M' => {
                 add("digest", 32);
                 add("entries", payload.len() - 32);
+            }
+            b'H' => {
+                add("name", 18);
+                add("hashes", payload.len() - 18);
             }
             b'V' => {
                 add("name", 18);

@@ -14,10 +14,12 @@ pub(crate) const MAGIC: &[u8] = b"veilsum-bundle/1\n";
 /// A bundle taken apart.
 #[derive(Clone)]
 pub(crate) struct Forge {
-    federation: Digest,
+    pub(crate) federation: Digest,
     pub(crate) entries: Vec<Vec<u8>>,
     /// Models and vectors: tag and payload, header included.
     pub(crate) parts: Vec<(u8, Vec<u8>)>,
+    /// The cosigned head, if there is to be one.
+    pub(crate) cosigned: Option<String>,
     /// Signs the head.
     pub(crate) server: u32,
     /// The head to sign, where it is not that of the entries.
@@ -39,6 +41,7 @@ impl Forge {
                 .into_iter()
                 .filter(|part| [b'M', b'V'].contains(&part.0))
                 .collect(),
+            cosigned: None,
             server: 0,
             other_head: None,
             seed: 0,
@@ -59,6 +62,9 @@ impl Forge {
         .unwrap();
         let mut out = MAGIC.to_vec();
         put(&mut out, b'C', head.as_bytes());
+        if let Some(cosigned) = &self.cosigned {
+            put(&mut out, b'W', cosigned.as_bytes());
+        }
         self.entries.iter().for_each(|entry| put(&mut out, b'E', entry));
         self.parts
             .iter()
@@ -102,10 +108,14 @@ impl Forge {
         signed.bytes().unwrap()
     }
 
-    /// Makes every agreement, reveal and sum of the log follow one changed agreement.
+    /// Makes every agreement, reveal and sum of the log follow one changed agreement, which the server proposes.
     pub(crate) fn reagree(&mut self, change: impl Fn(&mut Agree)) {
+        let federation = self.federation;
         for index in self.all(Kind::Agree) {
-            self.edit::<Agree>(index, &change);
+            self.edit::<Agree>(index, |agree| {
+                change(agree);
+                *agree = agree.clone().propose(&identity(2, 0), &federation).unwrap();
+            });
         }
         let digest = self.body::<Agree>(self.all(Kind::Agree)[0]).digest().unwrap();
         for index in self.all(Kind::Reveal) {
@@ -119,7 +129,7 @@ impl Forge {
 
 /// The parts of a bundle, tag and payload.
 pub(crate) fn parts(bundle: &[u8]) -> Vec<(u8, Vec<u8>)> {
-    let mut rest = bundle.strip_prefix(MAGIC).unwrap();
+    let mut rest = &bundle[MAGIC.len()..];
     let mut parts = Vec::new();
     while let Some((tag, after)) = rest.split_first() {
         let (length, after) = after.split_first_chunk::<8>().unwrap();
@@ -130,7 +140,7 @@ pub(crate) fn parts(bundle: &[u8]) -> Vec<(u8, Vec<u8>)> {
     parts
 }
 
-fn put(out: &mut Vec<u8>, tag: u8, payload: &[u8]) {
+pub(crate) fn put(out: &mut Vec<u8>, tag: u8, payload: &[u8]) {
     out.push(tag);
     out.extend_from_slice(&(payload.len() as u64).to_le_bytes());
     out.extend_from_slice(payload);

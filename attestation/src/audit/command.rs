@@ -7,7 +7,8 @@ mod fork;
 
 pub use fork::{ForkRequest, check_fork, fork};
 
-use super::{Auditor, Overall, Trust, Verdict};
+use super::{Auditor, Overall, Progress, Sample, Share, Trust, Verdict};
+use crate::tlog::TrustPolicy;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -68,6 +69,59 @@ pub struct AuditRequest<'a> {
     pub trust: Option<&'a Path>,
     /// How the verdict is printed.
     pub shape: Shape,
+    /// The witnesses' policy file; without it the one `auditor.toml` names, if it does.
+    pub witnesses: Option<&'a Path>,
+    /// Cosignatures from before this, POSIX seconds, do not count.
+    pub since: u64,
+    /// Rounds the consortium keeps masked vectors for; without it what `auditor.toml` says, if it does.
+    pub keep_rounds: Option<u64>,
+    /// Which chunks to look at, if not all.
+    pub sample: Option<&'a Sample>,
+    /// Threads; 0 for as many as the machine has.
+    pub threads: usize,
+    /// Whether to tell on standard error how far the audit is.
+    pub progress: bool,
+}
+
+impl<'a> AuditRequest<'a> {
+    /// A whole audit in sentences, with what `auditor.toml` beside the bundle says.
+    #[must_use]
+    pub fn of(bundle: &'a Path) -> Self {
+        Self {
+            bundle,
+            trust: None,
+            shape: Shape::Human,
+            witnesses: None,
+            since: 0,
+            keep_rounds: None,
+            sample: None,
+            threads: 0,
+            progress: false,
+        }
+    }
+}
+
+/// Reads how much of each sum to spot-check: a number of chunks, or a part as `0.05` or `5%`.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn read_share(text: &str) -> Result<Share, String> {
+    let wrong = || format!("{text:?} is no number of chunks and no part such as 0.05 or 5%");
+    let part = |value: f64| {
+        if value > 0.0 && value <= 1.0 {
+            Ok(Share::Fraction(value))
+        } else {
+            Err(wrong())
+        }
+    };
+    if let Some(percent) = text.strip_suffix('%') {
+        return part(percent.parse::<f64>().map_err(|_| wrong())? / 100.0);
+    }
+    match text.parse::<usize>() {
+        Ok(0) => Err(wrong()),
+        Ok(chunks) => Ok(Share::Count(chunks)),
+        Err(_) => part(text.parse().map_err(|_| wrong())?),
+    }
 }
 
 /// Audits a bundle and prints the verdict.
@@ -75,11 +129,30 @@ pub struct AuditRequest<'a> {
 /// # Errors
 /// [`CommandError`].
 pub fn audit(request: &AuditRequest<'_>, out: &mut dyn Write) -> Result<Ending, CommandError> {
-    let trust = read_trust(&trust_path(request.trust, request.bundle))?;
-    let file = open(request.bundle)?;
-    let auditor = Auditor::new(trust).map_err(config)?;
+    let path = trust_path(request.trust, request.bundle);
+    let asked = read_auditor(&path)?;
+    let mut auditor = Auditor::new(asked.trust).map_err(config)?;
+    let policy = request.witnesses.map(Path::to_path_buf).or(asked.witnesses);
+    if let Some(path) = policy {
+        auditor = auditor.witnessed_by(read_policy(&path)?, request.since);
+    }
+    if let Some(rounds) = request.keep_rounds.or(asked.keep_rounds) {
+        auditor = auditor.keeping(rounds);
+    }
+    let threads = match request.threads {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        threads => threads,
+    };
+    let auditor = auditor.on_threads(threads);
+    let file = BufReader::new(open(request.bundle)?);
     let bundle = request.bundle.display().to_string();
-    match auditor.audit(BufReader::new(file), &mut |_| ()) {
+    let mut line = ProgressLine::new(request.progress);
+    let audited = match request.sample {
+        None => auditor.audit(file, &mut |progress| line.tell(progress)),
+        Some(sample) => auditor.spot_check(file, sample, &mut |progress| line.tell(progress)),
+    };
+    line.clear();
+    match audited {
         Ok(verdict) => {
             match request.shape {
                 Shape::Human => print(out, &verdict.to_string())?,
@@ -146,7 +219,53 @@ struct AuditorFile {
 struct TrustSection {
     federation: String,
     authority: String,
+    /// The witnesses' policy file, beside this one.
+    witnesses: Option<PathBuf>,
+    /// Rounds masked vectors are kept for.
+    keep_rounds: Option<u64>,
 }
+
+/// What an auditor is told.
+struct Asked {
+    trust: Trust,
+    witnesses: Option<PathBuf>,
+    keep_rounds: Option<u64>,
+}
+
+/// One line on standard error that says how far the audit is, rewritten in place.
+struct ProgressLine {
+    on: bool,
+    last: Option<std::time::Instant>,
+}
+
+impl ProgressLine {
+    fn new(on: bool) -> Self {
+        Self { on, last: None }
+    }
+
+    fn tell(&mut self, progress: Progress) {
+        let due = self.last.is_none_or(|last| last.elapsed() >= PROGRESS_EVERY);
+        if !self.on || !due {
+            return;
+        }
+        self.last = Some(std::time::Instant::now());
+        let text = match progress {
+            Progress::Entries(entries) => format!("{entries} statements read"),
+            Progress::Statements => "checking the statements".to_owned(),
+            Progress::Vectors { round, done, total } => format!("{done} of {total} vectors, {round}"),
+        };
+        // What cannot be shown is not missed.
+        let _ = write!(std::io::stderr(), "\r\u{1b}[K{text}");
+    }
+
+    fn clear(&mut self) {
+        if self.on && self.last.is_some() {
+            let _ = write!(std::io::stderr(), "\r\u{1b}[K");
+        }
+    }
+}
+
+const PROGRESS_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Where the trust is told: the file named, or `auditor.toml` beside the bundle.
 fn trust_path(named: Option<&Path>, bundle: &Path) -> PathBuf {
@@ -161,6 +280,17 @@ fn trust_path(named: Option<&Path>, bundle: &Path) -> PathBuf {
 /// # Errors
 /// [`CommandError::Config`] with the line, or what is missing.
 pub fn read_trust(path: &Path) -> Result<Trust, CommandError> {
+    Ok(read_auditor(path)?.trust)
+}
+
+/// Reads a witness policy.
+fn read_policy(path: &Path) -> Result<TrustPolicy, CommandError> {
+    let named = |error: String| CommandError::Config(format!("{}: {error}", path.display()));
+    let bytes = std::fs::read(path).map_err(|error| named(error.to_string()))?;
+    TrustPolicy::parse(&bytes).map_err(|error| named(error.to_string()))
+}
+
+fn read_auditor(path: &Path) -> Result<Asked, CommandError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         CommandError::Config(format!(
             "cannot read {}: {error}. An audit needs to know whom to trust: give --trust FILE with the federation's name \
@@ -173,9 +303,14 @@ pub fn read_trust(path: &Path) -> Result<Trust, CommandError> {
     let key = Digest::from_hex(&file.trust.authority).ok_or_else(|| {
         CommandError::Config("setting `trust.authority`: it must be 64 hexadecimal characters".to_owned())
     })?;
-    Ok(Trust {
-        name: file.trust.federation,
-        authority: PublicIdentity(key.0),
+    let beside = path.parent().unwrap_or(Path::new(""));
+    Ok(Asked {
+        trust: Trust {
+            name: file.trust.federation,
+            authority: PublicIdentity(key.0),
+        },
+        witnesses: file.trust.witnesses.map(|named| beside.join(named)),
+        keep_rounds: file.trust.keep_rounds,
     })
 }
 

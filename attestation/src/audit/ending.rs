@@ -183,7 +183,7 @@ pub(super) fn summary(scene: &Scene<'_>, agreed: Option<&Agreed<'_>>, tree: &Tre
 }
 
 /// The reason's name, with anything but letters and digits left out: it may reach a terminal.
-fn reason(body: &Aborted) -> String {
+pub(super) fn reason(body: &Aborted) -> String {
     body.reason
         .iter()
         .filter(|byte| byte.is_ascii_alphanumeric())

@@ -3,8 +3,9 @@
 //! away. Reading vectors is most of an audit that is neither hashing nor masks, hence this file; that it says what the
 //! plain one says is a test below.
 
+use veilsum_crypto::chunk::{self, Chunking};
 use veilsum_crypto::residue::{add_packed, pack};
-use veilsum_crypto::{Modulus, ResidueError};
+use veilsum_crypto::{Digest, Modulus, ResidueError};
 
 /// Calls a function of a constant width with the width there is.
 macro_rules! with_width {
@@ -32,6 +33,52 @@ pub(super) fn add(modulus: Modulus, bytes: &[u8], words: &mut [u32]) -> Result<(
         .unwrap_or((bytes, &[]));
     with_width!(modulus.bits(), add_groups(body, groups));
     add_packed(modulus, rest, tail)
+}
+
+/// Hashes the packed chunks from number `first` on and adds their entries to the words, on several threads. Whether all
+/// are whole chunks without bits beyond the last entry.
+pub(super) fn absorb(
+    chunking: Chunking,
+    first: usize,
+    bytes: &[u8],
+    words: &mut [u32],
+    leaves: &mut [Digest],
+    threads: usize,
+) -> bool {
+    let each = leaves.len().div_ceil(threads).max(1);
+    let (chunk_words, chunk_bytes) = (
+        chunking.entries_per_chunk().max(1),
+        chunking.bytes(0).unwrap_or(chunk::CHUNK_BYTES).max(1),
+    );
+    let shares = leaves
+        .chunks_mut(each)
+        .zip(words.chunks_mut(each * chunk_words))
+        .zip(bytes.chunks(each * chunk_bytes));
+    let work = |start: usize, ((leaves, words), bytes): ((&mut [Digest], &mut [u32]), &[u8])| {
+        let chunks = leaves
+            .iter_mut()
+            .zip(words.chunks_mut(chunk_words))
+            .zip(bytes.chunks(chunk_bytes));
+        let mut sound = true;
+        for (index, ((leaf, words), bytes)) in (start..).zip(chunks) {
+            *leaf = chunk::leaf(index, bytes);
+            sound &= add(chunking.modulus(), bytes, words).is_ok();
+        }
+        sound
+    };
+    let shares = (first..).step_by(each).zip(shares);
+    if threads == 1 {
+        return shares.fold(true, |sound, (start, share)| sound & work(start, share));
+    }
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = shares
+            .map(|(start, share)| scope.spawn(move || work(start, share)))
+            .collect();
+        // A worker cannot panic; if one did, its chunks would not be sound.
+        workers
+            .into_iter()
+            .fold(true, |sound, worker| sound & worker.join().unwrap_or(false))
+    })
 }
 
 /// Appends the packed entries to `out`.

@@ -6,10 +6,6 @@ use super::verdict::CheckName;
 pub(super) fn state(report: &mut Report) {
     for (check, reason) in [
         (
-            CheckName::Witnesses,
-            "this log has no cosignatures: compare its head with those the members hold",
-        ),
-        (
             CheckName::Inputs,
             "vectors are masked: whether an update is honest or within its range is not in them",
         ),

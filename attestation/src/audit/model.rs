@@ -47,6 +47,11 @@ impl Shelf {
         }
     }
 
+    /// A model, if it is here.
+    pub(super) fn get(&self, digest: &Digest) -> Option<&[f32]> {
+        self.models.get(digest).map(Vec::as_slice)
+    }
+
     /// Moves the model one sum starts from by that sum.
     pub(super) fn moved(
         &mut self,
@@ -57,8 +62,19 @@ impl Shelf {
     ) -> Moved {
         let moved = match self.models.get(&digest) {
             None => Moved::NotHere,
-            Some(model) => mean_update(model, sum, contributors, rule).map_or(Moved::NoFit, Moved::To),
+            Some(model) => match sum.split_last() {
+                Some((weight, entries)) if entries.len() == model.len() => {
+                    Moved::To(mean_update(model, entries, *weight, contributors, rule))
+                }
+                _ => Moved::NoFit,
+            },
         };
+        self.done_with(digest);
+        moved
+    }
+
+    /// One sum fewer starts from the model.
+    pub(super) fn done_with(&mut self, digest: Digest) {
         if let Some(left) = self.uses.get_mut(&digest) {
             *left -= 1;
             if *left == 0 {
@@ -66,20 +82,21 @@ impl Shelf {
                 self.models.remove(&digest);
             }
         }
-        moved
     }
 }
 
-/// The old model plus the mean update; `None` for a sum of another length.
-fn mean_update(model: &[f32], sum: &[u32], contributors: u32, rule: &UpdateRule) -> Option<Vec<f32>> {
-    let (weight, entries) = sum.split_last()?;
-    let weight = rule.modulus.reduce(*weight);
-    if entries.len() != model.len() {
-        return None;
-    }
+/// Entries of the old model plus the mean update, from as many entries of the sum and its weight.
+pub(super) fn mean_update(
+    model: &[f32],
+    entries: &[u32],
+    weight: u32,
+    contributors: u32,
+    rule: &UpdateRule,
+) -> Vec<f32> {
+    let weight = rule.modulus.reduce(weight);
     let most = u64::from(contributors) * u64::from(rule.max_weight);
     if weight == 0 || weight < contributors || u64::from(weight) > most {
-        return Some(model.to_vec());
+        return model.to_vec();
     }
     let largest = (1u32 << rule.value_bits.saturating_sub(1).min(31)) - 1;
     let step = f64::from(rule.range_micros) / 1e6 / f64::from(largest);
@@ -88,7 +105,7 @@ fn mean_update(model: &[f32], sum: &[u32], contributors: u32, rule: &UpdateRule)
         let residue = f64::from(rule.modulus.signed(*entry));
         nearest(f64::from(*old) + residue * unit)
     });
-    Some(moved.collect())
+    moved.collect()
 }
 
 #[expect(
@@ -119,17 +136,15 @@ mod tests {
     fn a_hand_computed_mean() {
         // step = 1.27 / 127 = 0.01; two clients of weight 50 and 25 sent q = 25 and q = -5: Σ w·delta / Σ w is
         // (25 - 5) · 0.01 · 100 / 75.
-        let sum = [20, 2048 - 75, 0, 75];
-        let moved = mean_update(&[1.0, 0.0, 2.5], &sum, 2, &rule()).unwrap();
+        let sum = [20, 2048 - 75, 0];
+        let moved = mean_update(&[1.0, 0.0, 2.5], &sum, 75, 2, &rule());
         let want = [1.0 + 20.0 * 0.01 * 100.0 / 75.0, -1.0, 2.5];
         for (got, want) in moved.iter().zip(want) {
             assert!((f64::from(*got) - want).abs() < 1e-6, "{got} {want}");
         }
-        assert_eq!(mean_update(&[1.0], &sum, 2, &rule()), None);
         // Weights that two clients of at most 100 each cannot have: the model stays.
         for weight in [0, 1, 201, 2047] {
-            let spoilt = [20, 2048 - 75, 0, weight];
-            let kept = mean_update(&[1.0, 0.0, 2.5], &spoilt, 2, &rule()).unwrap();
+            let kept = mean_update(&[1.0, 0.0, 2.5], &sum, weight, 2, &rule());
             assert_eq!(kept, [1.0, 0.0, 2.5], "{weight}");
         }
     }
@@ -143,9 +158,8 @@ mod tests {
         shelf.keep(other, vec![1.0]);
         let rule = UpdateRule { entries: 1, ..rule() };
         assert_eq!(shelf.moved(other, &[0, 1], 1, &rule), Moved::NotHere);
-        for _ in 0..2 {
-            assert_eq!(shelf.moved(first, &[0, 1], 1, &rule), Moved::To(vec![1.0]));
-        }
+        assert_eq!(shelf.moved(first, &[0, 0, 1], 1, &rule), Moved::NoFit);
+        assert_eq!(shelf.moved(first, &[0, 1], 1, &rule), Moved::To(vec![1.0]));
         assert_eq!(shelf.moved(first, &[0, 1], 1, &rule), Moved::NotHere);
     }
 }

@@ -7,7 +7,7 @@ use super::Progress;
 use super::agreement::Agreed;
 use super::lanes;
 use super::model::{Moved, Shelf};
-use super::report::{Check, Report};
+use super::report::{Check, Report, Where};
 use super::reveal::Opening;
 use super::scene::Scene;
 use super::unmask;
@@ -18,17 +18,19 @@ use crate::statement::{ClusterPlan, ClusterResult, Sums, UpdateRule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use veilsum_crypto::chunk::{self, Chunking};
-use veilsum_crypto::{ClientId, ClusterId, Digest};
+use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, RoundId};
 
 /// A published attempt whose sums are to be recomputed.
 pub(super) struct Case<'a> {
     pub(super) scene: &'a Scene<'a>,
     pub(super) agreed: Option<Agreed<'a>>,
     pub(super) opening: Opening,
-    sums: &'a Said<Sums>,
+    pub(super) sums: &'a Said<Sums>,
     running: BTreeMap<ClusterId, Running>,
     /// What is wrong with single vectors.
-    faults: Vec<String>,
+    pub(super) faults: Vec<String>,
+    /// The vectors are gone by retention.
+    gone: bool,
 }
 
 /// A cluster's sum so far, and whose vectors are in it.
@@ -51,11 +53,21 @@ impl<'a> Case<'a> {
             opening,
             running: BTreeMap::new(),
             faults: Vec::new(),
+            gone: false,
         }
     }
 
     fn is(&self, name: VectorName) -> bool {
         self.scene.place == Some((name.round, name.attempt))
+    }
+
+    /// The root a client committed to.
+    pub(super) fn committed(&self, name: VectorName) -> Option<Digest> {
+        let masked = &self.scene.attempt.masked.get(&name.client)?.body;
+        let mut vectors = masked.vectors.iter();
+        vectors
+            .find(|vector| vector.cluster == name.cluster)
+            .map(|vector| vector.root)
     }
 
     /// The cluster a result is about.
@@ -64,21 +76,37 @@ impl<'a> Case<'a> {
     }
 }
 
+/// How vectors are replayed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// Rounds that must be published after one before its vectors may be gone.
+    pub(super) keep: Option<u64>,
+    /// Threads that hash, add and unmask. They change nothing in the verdict.
+    pub(super) threads: usize,
+}
+
 /// The replay of all vectors of a bundle.
 pub(super) struct Replay<'a> {
-    rule: UpdateRule,
-    chunking: Chunking,
-    due: DueList,
-    cases: std::collections::VecDeque<Case<'a>>,
-    shelf: Shelf,
-    buffer: Vec<u8>,
+    pub(super) rule: UpdateRule,
+    pub(super) chunking: Chunking,
+    pub(super) due: DueList,
+    pub(super) cases: std::collections::VecDeque<Case<'a>>,
+    pub(super) shelf: Shelf,
+    pub(super) buffer: Vec<u8>,
+    threads: usize,
+    /// Chunk hashes whose vector comes next.
+    claimed: Option<(VectorName, Vec<Digest>)>,
+    /// Rounds that must be published after one before its vectors may be gone.
+    keep: Option<u64>,
+    last_published: u64,
 }
 
 impl<'a> Replay<'a> {
-    pub(super) fn new(rule: UpdateRule, cases: Vec<Case<'a>>, due: DueList) -> Self {
+    pub(super) fn new(rule: UpdateRule, cases: Vec<Case<'a>>, due: DueList, manner: Manner) -> Self {
         let entries = usize::try_from(rule.entries)
             .unwrap_or(usize::MAX)
             .saturating_add(1);
+        let last_published = due.last_published().map_or(0, |round| round.0);
         let mut shelf = Shelf::default();
         for case in &cases {
             for result in &case.sums.body.results {
@@ -93,7 +121,11 @@ impl<'a> Replay<'a> {
             due,
             cases: cases.into(),
             shelf,
-            buffer: vec![0; chunk::CHUNK_BYTES],
+            buffer: vec![0; BATCH * chunk::CHUNK_BYTES],
+            threads: manner.threads.max(1),
+            claimed: None,
+            keep: manner.keep,
+            last_published,
         }
     }
 
@@ -107,10 +139,14 @@ impl<'a> Replay<'a> {
         let total = self.due.vectors() as u64;
         loop {
             match reader.part()? {
-                Part::Model { digest, bytes } => self.model(reader, digest, bytes, report)?,
+                Part::Model { digest, bytes } => {
+                    if let Some(model) = self.read_model(reader, digest, bytes, report)? {
+                        self.shelf.keep(digest, model);
+                    }
+                }
                 Part::Vector { name, bytes } => {
                     self.due.take_vector(name)?;
-                    self.begin(name, report);
+                    self.begin(Some((name.round, name.attempt)), report);
                     self.vector(reader, name, bytes)?;
                     progress(Progress::Vectors {
                         round: name.round,
@@ -119,13 +155,20 @@ impl<'a> Replay<'a> {
                     });
                 }
                 Part::End => {
-                    self.due.finish()?;
+                    self.finish()?;
                     while let Some(case) = self.cases.pop_front() {
                         self.close(case, report);
                     }
                     return Ok(());
                 }
-                Part::Head(_) | Part::Entry(_) => return Err(BundleError::OutOfPlace("a head or entry")),
+                Part::Chunks { name, leaves } => self.hold(name, leaves)?,
+                Part::Gone { round, attempt } => {
+                    self.due.take_gone(round, attempt)?;
+                    self.gone((round, attempt), report);
+                }
+                Part::Head(_) | Part::Cosigned(_) | Part::Entry(_) => {
+                    return Err(BundleError::OutOfPlace("a head or entry"));
+                }
             }
             // A round is closed as soon as its last vector is in: its sums need not wait for the next round's.
             self.close_finished(report);
@@ -133,35 +176,67 @@ impl<'a> Replay<'a> {
     }
 
     /// Closes the rounds before the one a vector belongs to.
-    fn begin(&mut self, name: VectorName, report: &mut Report) {
-        while self.cases.front().is_some_and(|case| !case.is(name)) {
+    fn begin(&mut self, place: Where, report: &mut Report) {
+        while self.cases.front().is_some_and(|case| case.scene.place != place) {
             if let Some(case) = self.cases.pop_front() {
                 self.close(case, report);
             }
         }
     }
 
+    /// An attempt without its vectors: in order when the window is over, else somebody keeps them back.
+    pub(super) fn gone(&mut self, place: (RoundId, Attempt), report: &mut Report) {
+        self.begin(Some(place), report);
+        let Some(mut case) = self.cases.pop_front() else {
+            return;
+        };
+        case.gone = true;
+        let over = |keep: u64| {
+            place
+                .0
+                .0
+                .checked_add(keep)
+                .is_some_and(|end| end <= self.last_published)
+        };
+        match self.keep {
+            Some(keep) if over(keep) => {}
+            Some(keep) => case.faults.push(format!(
+                "the vectors are said to be gone, and are kept until {keep} more rounds are published"
+            )),
+            None => case.faults.push(
+                "the vectors are said to be gone, and no retention was agreed that the auditor knows of"
+                    .to_owned(),
+            ),
+        }
+        self.close(case, report);
+    }
+
     fn close_finished(&mut self, report: &mut Report) {
         let begun = self.cases.front().is_some_and(|case| !case.running.is_empty());
-        let goes_on = match self.due.next() {
-            Some(Due::Vector(next)) => self.cases.front().is_some_and(|case| case.is(next)),
-            Some(Due::Model(_)) | None => false,
-        };
-        if begun
-            && !goes_on
+        if self.is_over(begun)
             && let Some(case) = self.cases.pop_front()
         {
             self.close(case, report);
         }
     }
 
-    fn model<R: Read>(
+    /// Whether the first attempt, if vectors of it were read, has no more to come.
+    pub(super) fn is_over(&self, begun: bool) -> bool {
+        let goes_on = match self.due.next() {
+            Some(Due::Vector(next)) => self.cases.front().is_some_and(|case| case.is(next)),
+            Some(Due::Model(_)) | None => false,
+        };
+        begun && !goes_on
+    }
+
+    /// Reads a model; `None`, and reported, when it is not the one of its digest.
+    pub(super) fn read_model<R: Read>(
         &mut self,
         reader: &mut BundleReader<R>,
         digest: Digest,
         bytes: u64,
         report: &mut Report,
-    ) -> Result<(), BundleError> {
+    ) -> Result<Option<Vec<f32>>, BundleError> {
         self.due.take_model(digest)?;
         let want = self.rule.entries.saturating_mul(4);
         if bytes != want {
@@ -187,13 +262,28 @@ impl<'a> Replay<'a> {
             left -= size;
         }
         if model_digest(&model) == digest {
-            self.shelf.keep(digest, model);
-        } else {
-            let mut check = report.check(CheckName::Models, None);
-            check.violated(|| format!("the model given as {digest:?} is another"));
-            check.done();
+            return Ok(Some(model));
         }
-        Ok(())
+        let mut check = report.check(CheckName::Models, None);
+        check.violated(|| format!("the model given as {digest:?} is another"));
+        check.done();
+        Ok(None)
+    }
+
+    /// Holds chunk hashes until their vector comes.
+    pub(super) fn hold(&mut self, name: VectorName, leaves: Vec<Digest>) -> Result<(), BundleError> {
+        match self.claimed.replace((name, leaves)) {
+            None => Ok(()),
+            Some(_) => Err(BundleError::OutOfPlace("chunk hashes")),
+        }
+    }
+
+    /// Nothing may be due any more.
+    pub(super) fn finish(&mut self) -> Result<(), BundleError> {
+        if self.claimed.is_some() {
+            return Err(BundleError::OutOfPlace("chunk hashes"));
+        }
+        self.due.finish()
     }
 
     fn vector<R: Read>(
@@ -202,45 +292,38 @@ impl<'a> Replay<'a> {
         name: VectorName,
         bytes: u64,
     ) -> Result<(), BundleError> {
-        let want = self.chunking.total_bytes().unwrap_or(usize::MAX) as u64;
-        if bytes != want {
-            return Err(BundleError::Length {
-                part: "a masked vector",
-                got: bytes,
-                want,
-            });
-        }
+        self.expect_length(bytes)?;
+        let claimed = self.claim(name)?;
+        let chunking = self.chunking;
         // The list of what is due is made of the same attempts, so there is a case; without one the bytes are only read.
         let mut case = self.cases.front_mut();
-        let mut leaves = Vec::with_capacity(self.chunking.count());
+        let mut leaves = vec![Digest([0; 32]); chunking.count()];
         let mut sound = true;
-        for index in 0..self.chunking.count() {
-            let size = self.chunking.bytes(index).unwrap_or(0);
-            let buffer = self.buffer.get_mut(..size).unwrap_or_default();
-            reader.read(buffer)?;
-            leaves.push(chunk::leaf(index, buffer));
-            let Some(case) = case.as_deref_mut() else { continue };
+        let mut idle = Vec::new();
+        let words = if let Some(case) = case.as_deref_mut() {
             let running = case.running.entry(name.cluster).or_insert_with(|| Running {
-                words: vec![0; self.chunking.entries()],
+                words: vec![0; chunking.entries()],
                 clients: BTreeSet::new(),
             });
-            let range = self.chunking.range(index).unwrap_or_default();
-            let words = running.words.get_mut(range).unwrap_or_default();
-            sound &= lanes::add(self.chunking.modulus(), buffer, words).is_ok();
+            running.clients.insert(name.client);
+            &mut running.words
+        } else {
+            idle.resize(chunking.entries(), 0);
+            &mut idle
+        };
+        let batches = leaves
+            .chunks_mut(BATCH)
+            .zip(words.chunks_mut(BATCH * chunking.entries_per_chunk().max(1)));
+        for (first, (leaves, words)) in (0..).step_by(BATCH).zip(batches) {
+            let size = (first..first + leaves.len())
+                .filter_map(|index| chunking.bytes(index))
+                .sum();
+            let buffer = self.buffer.get_mut(..size).unwrap_or_default();
+            reader.read(buffer)?;
+            sound &= lanes::absorb(chunking, first, buffer, words, leaves, self.threads);
         }
         let Some(case) = case else { return Ok(()) };
-        if let Some(running) = case.running.get_mut(&name.cluster) {
-            running.clients.insert(name.client);
-        }
-        let committed = case.scene.attempt.masked.get(&name.client).and_then(|masked| {
-            masked
-                .body
-                .vectors
-                .iter()
-                .find(|vector| vector.cluster == name.cluster)
-                .map(|vector| vector.root)
-        });
-        if committed != Some(chunk::root(&leaves)) {
+        if case.committed(name) != Some(chunk::root(&leaves)) {
             case.faults.push(format!(
                 "the vector of {} for {} is not the one it committed to",
                 name.client, name.cluster
@@ -250,17 +333,60 @@ impl<'a> Replay<'a> {
                 "the vector of {} for {} has bits set beyond its last entry",
                 name.client, name.cluster
             ));
+        } else if claimed.is_some_and(|claimed| claimed != leaves) {
+            case.faults.push(format!(
+                "the chunk hashes given for the vector of {} for {} are not its",
+                name.client, name.cluster
+            ));
         }
         Ok(())
+    }
+
+    /// The chunk hashes that stood before a vector.
+    pub(super) fn claim(&mut self, name: VectorName) -> Result<Option<Vec<Digest>>, BundleError> {
+        match self.claimed.take() {
+            Some((claimed, leaves)) if claimed == name => Ok(Some(leaves)),
+            Some(_) => Err(BundleError::OutOfPlace("chunk hashes of another vector")),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) fn expect_length(&self, bytes: u64) -> Result<(), BundleError> {
+        let want = self.chunking.total_bytes().unwrap_or(usize::MAX) as u64;
+        if bytes == want {
+            return Ok(());
+        }
+        Err(BundleError::Length {
+            part: "a masked vector",
+            got: bytes,
+            want,
+        })
     }
 
     /// A round's vectors are all in: are its sums theirs, and its models what follows?
     fn close(&mut self, mut case: Case<'a>, report: &mut Report) {
         let mut check = report.check(CheckName::Vectors, case.scene.place);
-        for fault in std::mem::take(&mut case.faults) {
+        let faults = std::mem::take(&mut case.faults);
+        if case.gone && faults.is_empty() {
+            check.not_checkable(GONE.to_owned());
+        }
+        for fault in faults {
             check.violated(|| fault);
         }
         check.done();
+        if case.gone {
+            for name in [CheckName::Sums, CheckName::Models] {
+                let mut check = report.check(name, case.scene.place);
+                check.not_checkable(GONE.to_owned());
+                check.done();
+            }
+            for result in &case.sums.body.results {
+                if let Some(cluster) = case.cluster(result) {
+                    self.shelf.done_with(cluster.model);
+                }
+            }
+            return;
+        }
 
         let mut check = report.check(CheckName::Sums, case.scene.place);
         let mut opened = Vec::new();
@@ -268,7 +394,7 @@ impl<'a> Replay<'a> {
             let sum = case.running.remove(&result.cluster);
             opened.push((
                 result,
-                unmask::recompute(&mut check, &case, result, sum, self.chunking),
+                unmask::recompute(&mut check, &case, result, sum, self.chunking, self.threads),
             ));
         }
         check.done();
@@ -322,3 +448,9 @@ impl<'a> Replay<'a> {
         }
     }
 }
+
+/// Chunks read and worked on at a time: 4 MiB, enough for several threads and little beside a sum.
+const BATCH: usize = 64;
+
+/// Why sums of long ago are not recomputed.
+const GONE: &str = "vectors gone by retention";

@@ -1,6 +1,7 @@
 //! What an audit ends in. Three words only: `verified`, `violated`, `not checkable`, the last two with what was found.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use veilsum_crypto::{Attempt, ClientId, ClusterId, RoundId};
 
@@ -262,6 +263,18 @@ impl fmt::Display for Verdict {
         writeln!(f)?;
         for round in &self.rounds {
             writeln!(f, "{round}")?;
+        }
+        let open = self.findings.iter().filter(|finding| {
+            let sums = [CheckName::Vectors, CheckName::Sums].contains(&finding.check);
+            sums && matches!(finding.status, Status::NotCheckable(_))
+        });
+        let open: BTreeSet<_> = open.map(|finding| (finding.round, finding.attempt)).collect();
+        if !open.is_empty() {
+            writeln!(
+                f,
+                "\nnot every sum was recomputed: see above, {} place(s)",
+                open.len()
+            )?;
         }
         write!(f, "\n{}", self.overall)
     }

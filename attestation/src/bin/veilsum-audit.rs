@@ -1,14 +1,16 @@
 //! `veilsum-audit`: the auditor of `veilsum audit`, alone.
 //!
-//! It reads files and prints. No socket, no clock, no random numbers, no learner: what there is to review before trusting
+//! It reads files and prints. No socket, no clock but for how often progress is told, no random numbers, no learner: what there is to review before trusting
 //! its verdict is this file, the attestation crate and the crypto crate.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use veilsum_attestation::audit::command::{
-    AuditRequest, CommandError, Ending, ForkRequest, Shape, audit, check_fork, fork,
+    AuditRequest, CommandError, Ending, ForkRequest, Shape, audit, check_fork, fork, read_share,
 };
+use veilsum_attestation::audit::{Sample, Share};
 
 fn main() -> ExitCode {
     let arguments = match Arguments::read(std::env::args_os().skip(1)) {
@@ -45,6 +47,11 @@ struct Arguments {
     check: Option<PathBuf>,
     witnesses: Option<PathBuf>,
     shape: Shape,
+    since: u64,
+    keep_rounds: Option<u64>,
+    spot_check: Option<Share>,
+    seed: Option<String>,
+    threads: usize,
 }
 
 /// Why nothing is run.
@@ -65,6 +72,11 @@ impl Arguments {
             check: None,
             witnesses: None,
             shape: Shape::Human,
+            since: 0,
+            keep_rounds: None,
+            spot_check: None,
+            seed: None,
+            threads: 0,
         };
         let mut first = true;
         while let Some(word) = words.next() {
@@ -88,7 +100,16 @@ impl Arguments {
                 "--log" if read.fork => read.log = Some(utf8(value()?)?),
                 "--out" if read.fork => read.out = Some(value()?.into()),
                 "--check" if read.fork => read.check = Some(value()?.into()),
-                "--witnesses" if read.fork => read.witnesses = Some(value()?.into()),
+                "--witnesses" => read.witnesses = Some(value()?.into()),
+                "--since" if !read.fork => read.since = number(name, value()?)?,
+                "--keep-rounds" if !read.fork => read.keep_rounds = Some(number(name, value()?)?),
+                "--spot-check" if !read.fork => {
+                    read.spot_check = Some(read_share(&utf8(value()?)?).map_err(Wrong::Usage)?);
+                }
+                "--seed" if !read.fork => read.seed = Some(utf8(value()?)?),
+                "--threads" if !read.fork => {
+                    read.threads = usize::try_from(number(name, value()?)?).unwrap_or(0);
+                }
                 "--format" => {
                     read.shape = match utf8(value()?)?.as_str() {
                         "human" => Shape::Human,
@@ -104,6 +125,15 @@ impl Arguments {
                 _ => read.paths.push(word.into()),
             }
             first = false;
+        }
+        if read.spot_check.is_some() != read.seed.is_some() {
+            return Err(Wrong::Usage(
+                "--spot-check and --seed go together: roll the seed after the bundle was handed over"
+                    .to_owned(),
+            ));
+        }
+        if read.fork && read.check.is_none() && read.witnesses.is_some() {
+            return Err(Wrong::Usage("--witnesses goes with --check".to_owned()));
         }
         let wanted = match (read.fork, &read.check) {
             (false, _) => 1,
@@ -142,16 +172,32 @@ impl Arguments {
                 },
                 &mut out,
             ),
-            paths => audit(
-                &AuditRequest {
-                    bundle: paths.first().map_or("".as_ref(), PathBuf::as_path),
-                    trust: self.trust.as_deref(),
-                    shape: self.shape,
-                },
-                &mut out,
-            ),
+            paths => {
+                let seed = self.seed.clone().unwrap_or_default().into_bytes();
+                let sample = self.spot_check.map(|share| Sample { share, seed });
+                audit(
+                    &AuditRequest {
+                        bundle: paths.first().map_or("".as_ref(), PathBuf::as_path),
+                        trust: self.trust.as_deref(),
+                        shape: self.shape,
+                        witnesses: self.witnesses.as_deref(),
+                        since: self.since,
+                        keep_rounds: self.keep_rounds,
+                        sample: sample.as_ref(),
+                        threads: self.threads,
+                        progress: std::io::stderr().is_terminal(),
+                    },
+                    &mut out,
+                )
+            }
         }
     }
+}
+
+fn number(name: &str, word: OsString) -> Result<u64, Wrong> {
+    let text = utf8(word)?;
+    text.parse()
+        .map_err(|_| Wrong::Usage(format!("{name} needs a number, not {text:?}")))
 }
 
 fn utf8(word: OsString) -> Result<String, Wrong> {
@@ -165,16 +211,23 @@ const USAGE: u8 = 2;
 const HELP: &str = "\
 Check a bundle, trusting only the authority key.
 
-Usage: veilsum-audit [--trust FILE] [--format human|json] BUNDLE
+Usage: veilsum-audit [--trust FILE] [--witnesses POLICY] [--since TIME] [--keep-rounds N]
+                     [--spot-check N|PART --seed TEXT] [--threads N] [--format human|json] BUNDLE
        veilsum-audit fork [--trust FILE] [--log VKEY] [--out FILE] [--format human|json] A B
        veilsum-audit fork --check FILE [--log VKEY] [--witnesses POLICY] [--format human|json]
 
-  BUNDLE              what the server exported for the auditor
+  BUNDLE              what the server exported for the auditor, or a file of another tier
   A B                 two heads of one log: bundles, or signed heads as members and witnesses keep them
   --trust FILE        the federation's name and the authority's key; without it, auditor.toml beside the bundle
+  --witnesses POLICY  the witnesses' policy file: its quorum must have cosigned the log; with fork --check, its witnesses that
+                      cosigned both sides are named
+  --since TIME        cosignatures from before this, POSIX seconds, do not count
+  --keep-rounds N     masked vectors may be gone once N more rounds are published
+  --spot-check N|PART recompute only N chunks of each sum, or a part such as 0.05 or 5%, drawn by --seed
+  --seed TEXT         what draws them; roll it after the bundle was handed over
+  --threads N         threads; without it as many as the machine has
   --log VKEY          the key that signs the log, when no bundle tells it
   --out FILE          where the proof of a fork is written
   --check FILE        check such a proof
-  --witnesses POLICY  a policy file; its witnesses that cosigned both sides are named
 
 Exit: 0 nothing wrong, 2 command line, 3 a file is wrong, 6 a violation was found or the bundle cannot be read.";

@@ -85,6 +85,14 @@ impl DueList {
         for attempt in &transcript.attempts {
             list.add(attempt, &mut named);
         }
+        // What the last sums led to: a spot check compares it with the chunks it recomputes.
+        for attempt in &transcript.attempts {
+            for result in attempt.sums().iter().flat_map(|sums| sums.body.results.iter()) {
+                if named.insert(result.model) {
+                    list.parts.push_back(Due::Model(result.model));
+                }
+            }
+        }
         list
     }
 
@@ -174,6 +182,33 @@ impl DueList {
         Ok(())
     }
 
+    /// Takes an attempt whose vectors are gone, all of them. Models before them are left out.
+    pub(crate) fn take_gone(&mut self, round: RoundId, attempt: AttemptId) -> Result<(), BundleError> {
+        while self.skip_model().is_some() {}
+        let mut gone = 0;
+        while let Some(Due::Vector(name)) = self.next()
+            && (name.round, name.attempt) == (round, attempt)
+        {
+            self.parts.pop_front();
+            gone += 1;
+        }
+        self.vectors -= gone;
+        // One given before leaves fewer than all.
+        let whole = self
+            .published
+            .get(&(round, attempt))
+            .map_or(0, |survivors| survivors.values().map(BTreeSet::len).sum());
+        if gone == 0 || gone != whole {
+            return Err(BundleError::NotGone(round, attempt));
+        }
+        Ok(())
+    }
+
+    /// The last round the log published; `None` before the first.
+    pub(crate) fn last_published(&self) -> Option<RoundId> {
+        self.published.keys().map(|(round, _)| *round).max()
+    }
+
     /// Ends the list: no vector may be missing.
     pub(crate) fn finish(&mut self) -> Result<(), BundleError> {
         while self.skip_model().is_some() {}
@@ -183,7 +218,7 @@ impl DueList {
         }
     }
 
-    fn why_not(&self, name: VectorName) -> Forbidden {
+    pub(crate) fn why_not(&self, name: VectorName) -> Forbidden {
         let Some(survivors) = self.published.get(&(name.round, name.attempt)) else {
             return Forbidden::NotPublished;
         };

@@ -1,5 +1,5 @@
-//! The head a bundle ends in: a C2SP checkpoint under exactly one signature, the server's. Cosignatures of witnesses will
-//! need a part of their own; a line nobody checks has no place here.
+//! The head a bundle ends in: a C2SP checkpoint under exactly one signature, the server's. Cosignatures of witnesses are in
+//! a part of their own, which may be of an earlier head; a line nobody checks has no place here.
 
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::log::Head;
@@ -35,6 +35,19 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Result<(Note, Checkpoint), HeadError> 
     }
     let checkpoint: Checkpoint = note.text().parse()?;
     if note.signatures().len() != 1 || !checkpoint.extensions().is_empty() {
+        return Err(HeadError::Surplus);
+    }
+    Ok((note, checkpoint))
+}
+
+/// Reads a cosigned head without believing it: any number of signatures, but one spelling.
+pub(crate) fn parse_cosigned(bytes: &[u8]) -> Result<(Note, Checkpoint), HeadError> {
+    let note = Note::parse(bytes)?;
+    if note.to_string().as_bytes() != bytes {
+        return Err(HeadError::NotCanonical);
+    }
+    let checkpoint: Checkpoint = note.text().parse()?;
+    if !checkpoint.extensions().is_empty() {
         return Err(HeadError::Surplus);
     }
     Ok((note, checkpoint))

@@ -3,11 +3,11 @@
 
 use super::due::VectorName;
 use super::{
-    BundleError, MAGIC, MAX_HEAD, MAX_LOG_BYTES, MODEL_HEADER, TAG_END, TAG_ENTRY, TAG_HEAD, TAG_MODEL,
-    TAG_VECTOR, VECTOR_HEADER,
+    BundleError, GONE, MAGIC, MAX_CHUNKS, MAX_COSIGNED, MAX_HEAD, MAX_LOG_BYTES, MODEL_HEADER, TAG_CHUNKS,
+    TAG_COSIGNED, TAG_END, TAG_ENTRY, TAG_GONE, TAG_HEAD, TAG_MODEL, TAG_VECTOR, VECTOR_HEADER,
 };
 use crate::statement::Entry;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Seek};
 use veilsum_crypto::wire::Wire;
 use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, RoundId};
 
@@ -16,6 +16,8 @@ use veilsum_crypto::{Attempt, ClientId, ClusterId, Digest, RoundId};
 pub enum Part {
     /// The signed head.
     Head(Vec<u8>),
+    /// The last head that witnesses cosigned.
+    Cosigned(Vec<u8>),
     /// A log entry.
     Entry(Vec<u8>),
     /// A model; its payload follows through [`BundleReader::read`].
@@ -25,12 +27,26 @@ pub enum Part {
         /// Bytes of the payload.
         bytes: u64,
     },
+    /// The hashes of the chunks of the vector that follows.
+    Chunks {
+        /// Which vector.
+        name: VectorName,
+        /// The hashes.
+        leaves: Vec<Digest>,
+    },
     /// A masked vector; its payload follows through [`BundleReader::read`].
     Vector {
         /// Which one.
         name: VectorName,
         /// Bytes of the payload.
         bytes: u64,
+    },
+    /// The vectors of an attempt are gone by retention.
+    Gone {
+        /// The round.
+        round: RoundId,
+        /// The attempt at it.
+        attempt: Attempt,
     },
     /// The end: nothing follows.
     End,
@@ -51,6 +67,7 @@ pub struct BundleReader<R> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Section {
     Head,
+    Cosigned,
     Entries,
     Vectors,
     Over,
@@ -93,11 +110,29 @@ impl<R: Read> BundleReader<R> {
         };
         match tag {
             TAG_HEAD => {
-                self.enter("a signed head", &[Section::Head], Section::Entries)?;
+                self.enter("a signed head", Section::Head, Section::Head, Section::Cosigned)?;
                 Ok(Part::Head(self.whole("a signed head", length, MAX_HEAD)?))
             }
+            TAG_COSIGNED => {
+                self.enter(
+                    "a cosigned head",
+                    Section::Cosigned,
+                    Section::Cosigned,
+                    Section::Entries,
+                )?;
+                Ok(Part::Cosigned(self.whole(
+                    "a cosigned head",
+                    length,
+                    MAX_COSIGNED,
+                )?))
+            }
             TAG_ENTRY => {
-                self.enter("a log entry", &[Section::Entries], Section::Entries)?;
+                self.enter(
+                    "a log entry",
+                    Section::Cosigned,
+                    Section::Entries,
+                    Section::Entries,
+                )?;
                 self.log_bytes = self.log_bytes.saturating_add(length);
                 if self.log_bytes > MAX_LOG_BYTES {
                     return Err(too_long("a log", self.log_bytes, MAX_LOG_BYTES));
@@ -105,17 +140,40 @@ impl<R: Read> BundleReader<R> {
                 Ok(Part::Entry(self.whole("a log entry", length, Entry::MAX_LEN)?))
             }
             TAG_MODEL => {
-                self.enter("a model", &[Section::Entries, Section::Vectors], Section::Vectors)?;
+                self.enter("a model", Section::Cosigned, Section::Vectors, Section::Vectors)?;
                 let header: [u8; MODEL_HEADER] = self.header("a model", length)?;
                 Ok(Part::Model {
                     digest: Digest(header),
                     bytes: self.left,
                 })
             }
+            TAG_CHUNKS => {
+                self.enter(
+                    "chunk hashes",
+                    Section::Cosigned,
+                    Section::Vectors,
+                    Section::Vectors,
+                )?;
+                if length > MAX_CHUNKS {
+                    return Err(too_long("chunk hashes", length, MAX_CHUNKS));
+                }
+                let header: [u8; VECTOR_HEADER] = self.header("chunk hashes", length)?;
+                let mut bytes = vec![0; usize::try_from(self.left).unwrap_or_default()];
+                self.read(&mut bytes)?;
+                let (leaves, rest) = bytes.as_chunks::<32>();
+                if !rest.is_empty() {
+                    return Err(too_long("chunk hashes", length, length - rest.len() as u64));
+                }
+                Ok(Part::Chunks {
+                    name: vector_name(header),
+                    leaves: leaves.iter().copied().map(Digest).collect(),
+                })
+            }
             TAG_VECTOR => {
                 self.enter(
                     "a masked vector",
-                    &[Section::Entries, Section::Vectors],
+                    Section::Cosigned,
+                    Section::Vectors,
                     Section::Vectors,
                 )?;
                 let header: [u8; VECTOR_HEADER] = self.header("a masked vector", length)?;
@@ -124,8 +182,22 @@ impl<R: Read> BundleReader<R> {
                     bytes: self.left,
                 })
             }
+            TAG_GONE => {
+                self.enter(
+                    "a note of vectors gone",
+                    Section::Cosigned,
+                    Section::Vectors,
+                    Section::Vectors,
+                )?;
+                let header: [u8; GONE] = self.header("a note of vectors gone", length)?;
+                if self.left > 0 {
+                    return Err(too_long("a note of vectors gone", length, GONE as u64));
+                }
+                let (round, attempt) = attempt_name(header);
+                Ok(Part::Gone { round, attempt })
+            }
             TAG_END => {
-                self.enter("the end", &[Section::Entries, Section::Vectors], Section::Over)?;
+                self.enter("the end", Section::Cosigned, Section::Vectors, Section::Over)?;
                 if length != 0 {
                     return Err(too_long("an end", length, 0));
                 }
@@ -139,11 +211,36 @@ impl<R: Read> BundleReader<R> {
         }
     }
 
+    /// The cosigned head, if one stands next; otherwise the part that follows is still to come.
+    ///
+    /// # Errors
+    /// As [`BundleReader::part`].
+    pub fn cosigned(&mut self) -> Result<Option<Vec<u8>>, BundleError> {
+        if self.peek()?.0 != TAG_COSIGNED {
+            return Ok(None);
+        }
+        match self.part()? {
+            Part::Cosigned(bytes) => Ok(Some(bytes)),
+            _ => Err(BundleError::OutOfPlace("something else than a cosigned head")),
+        }
+    }
+
     /// The next log entry; `None` once the entries are over, and the part that follows is still to come.
     ///
     /// # Errors
     /// As [`BundleReader::part`].
     pub fn entry(&mut self) -> Result<Option<Vec<u8>>, BundleError> {
+        if self.peek()?.0 != TAG_ENTRY {
+            return Ok(None);
+        }
+        match self.part()? {
+            Part::Entry(bytes) => Ok(Some(bytes)),
+            _ => Err(BundleError::OutOfPlace("something else than a log entry")),
+        }
+    }
+
+    /// Tag and length of the next part, which stays to come.
+    fn peek(&mut self) -> Result<(u8, u64), BundleError> {
         if self.left > 0 {
             return Err(BundleError::Unread(self.left));
         }
@@ -152,13 +249,7 @@ impl<R: Read> BundleReader<R> {
             None => self.opening()?,
         };
         self.ahead = Some(ahead);
-        if ahead.0 != TAG_ENTRY {
-            return Ok(None);
-        }
-        match self.part()? {
-            Part::Entry(bytes) => Ok(Some(bytes)),
-            _ => Err(BundleError::OutOfPlace("something else than a log entry")),
-        }
+        Ok(ahead)
     }
 
     fn opening(&mut self) -> Result<(u8, u64), BundleError> {
@@ -182,8 +273,15 @@ impl<R: Read> BundleReader<R> {
         fill(&mut self.source, buffer, "a payload")
     }
 
-    fn enter(&mut self, part: &'static str, allowed: &[Section], next: Section) -> Result<(), BundleError> {
-        if !allowed.contains(&self.section) {
+    /// A part that may stand in the sections `from` to `to` and leads to `next`.
+    fn enter(
+        &mut self,
+        part: &'static str,
+        from: Section,
+        to: Section,
+        next: Section,
+    ) -> Result<(), BundleError> {
+        if !(from..=to).contains(&self.section) {
             return Err(BundleError::OutOfPlace(part));
         }
         self.section = next;
@@ -207,6 +305,21 @@ impl<R: Read> BundleReader<R> {
     }
 }
 
+impl<R: Read + Seek> BundleReader<R> {
+    /// Goes past the next bytes of the current model or vector without reading them.
+    ///
+    /// # Errors
+    /// As [`BundleReader::read`]; that the file ends there shows only at the next part.
+    pub fn skip(&mut self, bytes: u64) -> Result<(), BundleError> {
+        self.left = self
+            .left
+            .checked_sub(bytes)
+            .ok_or_else(|| too_long("a payload", bytes, self.left))?;
+        let way = i64::try_from(bytes).map_err(|_| too_long("a payload", bytes, i64::MAX as u64))?;
+        Ok(self.source.seek_relative(way)?)
+    }
+}
+
 /// The bytes that name a vector.
 pub(super) fn vector_header(name: VectorName) -> [u8; VECTOR_HEADER] {
     let mut header = [0; VECTOR_HEADER];
@@ -222,6 +335,24 @@ pub(super) fn vector_header(name: VectorName) -> [u8; VECTOR_HEADER] {
         *slot = byte;
     }
     header
+}
+
+/// The bytes that name an attempt.
+pub(super) fn gone_header(round: RoundId, attempt: Attempt) -> [u8; GONE] {
+    let mut header = [0; GONE];
+    let fields = round.0.to_le_bytes().into_iter().chain(attempt.0.to_le_bytes());
+    for (slot, byte) in header.iter_mut().zip(fields) {
+        *slot = byte;
+    }
+    header
+}
+
+fn attempt_name(header: [u8; GONE]) -> (RoundId, Attempt) {
+    let [r0, r1, r2, r3, r4, r5, r6, r7, a0, a1, a2, a3] = header;
+    (
+        RoundId(u64::from_le_bytes([r0, r1, r2, r3, r4, r5, r6, r7])),
+        Attempt(u32::from_le_bytes([a0, a1, a2, a3])),
+    )
 }
 
 fn vector_name(header: [u8; VECTOR_HEADER]) -> VectorName {
@@ -253,11 +384,11 @@ fn vector_name(header: [u8; VECTOR_HEADER]) -> VectorName {
     }
 }
 
-fn too_long(part: &'static str, got: u64, want: u64) -> BundleError {
+pub(super) fn too_long(part: &'static str, got: u64, want: u64) -> BundleError {
     BundleError::Length { part, got, want }
 }
 
-fn fill(source: &mut impl Read, buffer: &mut [u8], part: &'static str) -> Result<(), BundleError> {
+pub(super) fn fill(source: &mut impl Read, buffer: &mut [u8], part: &'static str) -> Result<(), BundleError> {
     source.read_exact(buffer).map_err(|error| match error.kind() {
         ErrorKind::UnexpectedEof => BundleError::Truncated(part),
         _ => BundleError::Io(error),

@@ -33,6 +33,27 @@ pub(crate) enum Body {
     Descriptor(Descriptor),
 }
 
+impl Body {
+    /// Which kind it is of.
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Member(_) => Kind::Member,
+            Self::Policy(_) => Kind::Policy,
+            Self::Plan(_) => Kind::Plan,
+            Self::Keys(_) => Kind::Keys,
+            Self::Shares(_) => Kind::Shares,
+            Self::Masked(_) => Kind::Masked,
+            Self::Agree(_) => Kind::Agree,
+            Self::Reveal(_) => Kind::Reveal,
+            Self::Sums(_) => Kind::Sums,
+            Self::Late(_) => Kind::Late,
+            Self::Aborted(_) => Kind::Aborted,
+            Self::Complaint(_) => Kind::Complaint,
+            Self::Descriptor(_) => Kind::Descriptor,
+        }
+    }
+}
+
 impl Record {
     /// Reads entry number `index`: canonical bytes with a canonical body, or nothing.
     pub(crate) fn parse(index: u64, bytes: &[u8]) -> Result<Self, StatementError> {

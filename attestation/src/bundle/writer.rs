@@ -3,16 +3,19 @@
 
 use super::attempt::Transcript;
 use super::due::{Due, DueList, VectorName};
-use super::head::{parse_head, verify_head};
-use super::reader::vector_header;
+use super::head::{parse_cosigned, parse_head, verify_head};
+use super::reader::{gone_header, vector_header};
 use super::record::Record;
-use super::{BundleError, HeadError, MAGIC, TAG_END, TAG_ENTRY, TAG_HEAD, TAG_MODEL, TAG_VECTOR};
+use super::{
+    BundleError, HeadError, MAGIC, TAG_CHUNKS, TAG_COSIGNED, TAG_END, TAG_ENTRY, TAG_GONE, TAG_HEAD,
+    TAG_MODEL, TAG_VECTOR,
+};
 use crate::model_digest;
 use std::collections::BTreeMap;
 use std::io::Write;
 use veilsum_crypto::chunk::{self, Chunking};
 use veilsum_crypto::residue::unpack;
-use veilsum_crypto::{Digest, ResidueError};
+use veilsum_crypto::{Attempt, Digest, ResidueError, RoundId};
 
 /// Writes one bundle: [`BundleWriter::due`] names the part that comes next until it is `None`, then
 /// [`BundleWriter::finish`].
@@ -30,14 +33,31 @@ impl<W: Write> BundleWriter<W> {
     /// [`BundleError::Entry`] or [`BundleError::NoPolicy`] for a log that is none, [`BundleError::Head`] when the head is
     /// not the server's over exactly these entries, [`BundleError::Io`].
     pub fn new<'a>(
+        sink: W,
+        federation: &Digest,
+        head: &str,
+        entries: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Self, BundleError> {
+        Self::with_cosigned(sink, federation, head, None, entries)
+    }
+
+    /// As [`BundleWriter::new`], with the last head of this log that witnesses cosigned.
+    ///
+    /// # Errors
+    /// As [`BundleWriter::new`], and [`BundleError::Head`] for a cosigned head that is no head of these entries.
+    pub fn with_cosigned<'a>(
         mut sink: W,
         federation: &Digest,
         head: &str,
+        cosigned: Option<&str>,
         entries: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<Self, BundleError> {
         let (note, checkpoint) = parse_head(head.as_bytes())?;
         sink.write_all(MAGIC)?;
         part(&mut sink, TAG_HEAD, &[head.as_bytes()])?;
+        if let Some(cosigned) = cosigned {
+            part(&mut sink, TAG_COSIGNED, &[cosigned.as_bytes()])?;
+        }
         let mut transcript = Transcript::default();
         let mut tree = crate::merkle::Tree::new();
         for entry in entries {
@@ -51,6 +71,12 @@ impl<W: Write> BundleWriter<W> {
         verify_head(&note, &checkpoint, federation, policy.body.server)?;
         if (checkpoint.size(), *checkpoint.root()) != (tree.size(), tree.root()) {
             return Err(HeadError::OtherEntries.into());
+        }
+        if let Some(cosigned) = cosigned {
+            let (_, checkpoint) = parse_cosigned(cosigned.as_bytes())?;
+            if tree.root_at(checkpoint.size()) != Ok(*checkpoint.root()) {
+                return Err(HeadError::OtherEntries.into());
+            }
         }
         let rule = &policy.body.update;
         let entries = usize::try_from(rule.entries)
@@ -70,17 +96,19 @@ impl<W: Write> BundleWriter<W> {
         self.due.next()
     }
 
-    /// Writes a masked vector: its packed bytes, all chunks together.
+    /// Writes a masked vector: the hashes of its chunks, then its packed bytes, all chunks together.
     ///
     /// # Errors
     /// [`BundleError::ExportForbidden`] for a vector that is not the next one due, [`BundleError::Residue`] or
     /// [`BundleError::Mismatch`] for one that is not what its client committed to, [`BundleError::Io`].
     pub fn vector(&mut self, name: VectorName, packed: &[u8]) -> Result<(), BundleError> {
         self.due.take_vector(name)?;
-        let root = root_of_packed(self.chunking, packed)?;
-        if self.roots.get(&name) != Some(&root) {
+        let leaves = leaves_of_packed(self.chunking, packed)?;
+        if self.roots.get(&name) != Some(&chunk::root(&leaves)) {
             return Err(BundleError::Mismatch(name));
         }
+        let hashes: Vec<u8> = leaves.iter().flat_map(|leaf| leaf.0).collect();
+        part(&mut self.sink, TAG_CHUNKS, &[&vector_header(name), &hashes])?;
         part(&mut self.sink, TAG_VECTOR, &[&vector_header(name), packed])
     }
 
@@ -98,6 +126,21 @@ impl<W: Write> BundleWriter<W> {
     /// Leaves out the model that is due: the auditor will call what depends on it not checkable.
     pub fn skip_model(&mut self) {
         self.due.skip_model();
+    }
+
+    /// Says that the vectors of an attempt are gone by retention. Whether they may be is for the auditor to judge.
+    ///
+    /// # Errors
+    /// [`BundleError::NotGone`] for an attempt whose vectors are not the next due, [`BundleError::Io`].
+    pub fn gone(&mut self, round: RoundId, attempt: Attempt) -> Result<(), BundleError> {
+        self.due.take_gone(round, attempt)?;
+        part(&mut self.sink, TAG_GONE, &[&gone_header(round, attempt)])
+    }
+
+    /// The last round the log published; `None` before the first.
+    #[must_use]
+    pub fn last_published(&self) -> Option<RoundId> {
+        self.due.last_published()
     }
 
     /// Writes the end and gives the sink back.
@@ -133,7 +176,7 @@ fn roots(transcript: &Transcript) -> BTreeMap<VectorName, Digest> {
         .collect()
 }
 
-fn root_of_packed(chunking: Chunking, packed: &[u8]) -> Result<Digest, BundleError> {
+fn leaves_of_packed(chunking: Chunking, packed: &[u8]) -> Result<Vec<Digest>, BundleError> {
     let want = chunking.total_bytes().unwrap_or(usize::MAX);
     if packed.len() != want {
         let got = packed.len();
@@ -155,10 +198,10 @@ fn root_of_packed(chunking: Chunking, packed: &[u8]) -> Result<Digest, BundleErr
         leaves.push(chunk::leaf(index, bytes));
         rest = after;
     }
-    Ok(chunk::root(&leaves))
+    Ok(leaves)
 }
 
-fn part(sink: &mut impl Write, tag: u8, pieces: &[&[u8]]) -> Result<(), BundleError> {
+pub(super) fn part(sink: &mut impl Write, tag: u8, pieces: &[&[u8]]) -> Result<(), BundleError> {
     let length: usize = pieces.iter().map(|piece| piece.len()).sum();
     sink.write_all(&[tag])?;
     sink.write_all(&(length as u64).to_le_bytes())?;
