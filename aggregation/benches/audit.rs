@@ -8,6 +8,7 @@
     missing_docs,
     clippy::pedantic,
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::indexing_slicing,
     dead_code,
     reason = "a bench: a panic is the report, and the world is shared with the tests, which use the rest"

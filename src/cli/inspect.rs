@@ -48,7 +48,6 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit, Failure> {
         .text()
         .parse()
         .map_err(|error| unreadable(anyhow::Error::new(error)))?;
-    reader.cosigned().map_err(|error| unreadable(error.into()))?;
     let mut story = Story::default();
     let mut index = 0u64;
     let mut told = false;

@@ -225,11 +225,13 @@ impl<R: Read> BundleReader<R> {
         }
     }
 
-    /// The next log entry; `None` once the entries are over, and the part that follows is still to come.
+    /// The next log entry, past a cosigned head; `None` once the entries are over, and the part that follows is still to
+    /// come.
     ///
     /// # Errors
     /// As [`BundleReader::part`].
     pub fn entry(&mut self) -> Result<Option<Vec<u8>>, BundleError> {
+        self.cosigned()?;
         if self.peek()?.0 != TAG_ENTRY {
             return Ok(None);
         }

@@ -436,7 +436,11 @@ impl Hand {
         while let Some(due) = writer.due() {
             match due {
                 Due::Vector(name) => writer.vector(name, &self.vectors[&name]).unwrap(),
-                Due::Model(digest) => writer.model(&self.models[&digest]).unwrap(),
+                Due::Model(digest) => match self.models.get(&digest) {
+                    Some(model) => writer.model(model).unwrap(),
+                    // What a bent sum leads to is nobody's model.
+                    None => writer.skip_model(),
+                },
             }
         }
         let bundle = writer.finish().unwrap();

@@ -165,7 +165,6 @@ impl Source {
             return Err(named("it does not begin with a signed head".to_owned()));
         };
         let (note, _) = parse_head(&head).map_err(|error| named(error.to_string()))?;
-        reader.cosigned().map_err(|error| named(error.to_string()))?;
         let log = read_entries(&mut reader, &mut |_| ()).map_err(|error| named(error.to_string()))?;
         let key = match trust {
             None => None,
