@@ -1,8 +1,8 @@
 //! What a round costs its parties: 100 clients, one cluster, a complete graph, a million entries.
 //!
-//! `cargo bench -p veilsum-aggregation --bench round [-- --format json]`. Processor time of one thread. The machines are the
+//! `cargo bench -p veilsum-aggregation --bench round [-- --format json] [--rounds N]`. Processor time of one thread. The machines are the
 //! real ones, and so are the bytes: what a party encodes, decodes, signs, hashes and masks is counted to it, the network and
-//! the disk are not there. Policy: 16-bit values, weights up to 4, so 25 bits an entry.
+//! the disk are not there. Medians of 3 rounds. Policy: 16-bit values, weights up to 4, so 25 bits an entry.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +18,12 @@
 #[allow(dead_code, reason = "targets are of more kinds than here")]
 #[path = "../../crypto/benches/measure/row.rs"]
 mod row;
-#[allow(dead_code, reason = "the harness serves several tests")]
+#[allow(
+    dead_code,
+    clippy::pedantic,
+    clippy::expect_used,
+    reason = "the harness serves several tests"
+)]
 #[path = "../tests/rounds/world.rs"]
 mod world;
 
@@ -38,7 +43,6 @@ use world::{Federation, Setup};
 const CLIENTS: u32 = 100;
 const THRESHOLD: u32 = 67;
 const ENTRIES: usize = 1_000_000;
-const ROUNDS: usize = 3;
 
 /// Seconds by part.
 type Spent = BTreeMap<&'static str, f64>;
@@ -131,13 +135,13 @@ impl Round {
     }
 
     fn drain_server(&mut self, part: &'static str) {
-        let mut sent = Vec::new();
+        let mut messages = Vec::new();
         let spent = seconds(|| {
             while let Some(output) = self.server.poll_output() {
                 match output {
                     ServerOutput::Send(to, message) => {
                         let (kind, _, body) = message.encode().unwrap();
-                        sent.push((to, kind, body));
+                        messages.push((to, kind, body));
                     }
                     ServerOutput::Done(_) => self.done = true,
                     ServerOutput::Refused(client, refusal) => panic!("{client}: {refusal}"),
@@ -147,14 +151,16 @@ impl Round {
             }
         });
         *self.server_spent.entry(part).or_default() += spent;
-        self.down.extend(sent);
+        self.down.extend(messages);
     }
 
     fn tell(&mut self, id: ClientId, kind: u8, body: &[u8]) {
         let part = ["plan", "roster", "inbox", "proposal", "agreement", "published"][usize::from(kind) - 33];
-        if part == "inbox" && id.0 < self.leave {
-            self.server.gone(id, Now(0));
-            self.drain_server("gone");
+        if id.0 < self.leave && !["plan", "roster"].contains(&part) {
+            if part == "inbox" {
+                self.server.gone(id, Now(0));
+                self.drain_server("gone");
+            }
             return;
         }
         let client = self.clients.get_mut(&id).unwrap();
@@ -344,6 +350,8 @@ fn floors(out: &mut Vec<Row>) {
 }
 
 fn main() {
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--rounds");
+    let rounds = arguments.nth(1).map_or(3, |count| count.parse().unwrap());
     let mut out = Vec::new();
     floors(&mut out);
     for (leave, most, name) in [
@@ -351,7 +359,7 @@ fn main() {
         (30, 600.0, "server, 30 dropped"),
     ] {
         let (mut servers, mut clients) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             let mut round = Round::new(leave);
             round.run();
             servers.push(round.server_spent.clone());

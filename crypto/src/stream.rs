@@ -145,10 +145,13 @@ impl MaskStream for AesCtr {
 /// [`MaskStream::apply`] for each, but stretch by stretch, so that `words` pass through memory once.
 pub fn apply_all(masks: &[(Sign, AesCtr)], start: u64, words: &mut [u32]) {
     let mut table = Table::default();
-    for (at, stretch) in (start..).step_by(STRETCH).zip(words.chunks_mut(STRETCH)) {
+    let mut at = start;
+    for stretch in words.chunks_mut(STRETCH) {
         for (sign, mask) in masks {
             mask.stretch(*sign, at, stretch, &mut table);
         }
+        // Behind the last stretch there may be no place any more.
+        at = at.wrapping_add(stretch.len() as u64);
     }
 }
 

@@ -164,7 +164,12 @@ fn random_case(rng: &mut ChaCha20Rng) {
         length += STRETCH;
     }
     let start = rng.next_u64() >> (rng.next_u32() % 64);
-    let start = start.min(u64::MAX - length as u64);
+    let last = u64::MAX - length as u64;
+    let start = if rng.next_u32().is_multiple_of(50) {
+        last
+    } else {
+        start.min(last)
+    };
     let align = (rng.next_u32() % 16) as usize;
     let before: Vec<u32> = (0..align + length).map(|_| rng.next_u32()).collect();
 
