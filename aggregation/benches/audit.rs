@@ -27,7 +27,7 @@ use veilsum_attestation::audit::{Sample, Share};
 use veilsum_attestation::bundle::{BundleReader, BundleWriter, Due, Part, sign_head};
 use veilsum_attestation::{Auditor, Trust, model_digest};
 use veilsum_crypto::chunk;
-use veilsum_crypto::stream::{AesCtr, MaskStream, Sign, StreamSeed};
+use veilsum_crypto::stream::{AesCtr, Sign, StreamSeed, apply_all};
 use veilsum_crypto::{ClientId, Digest};
 use world::{Death, Setup, World, identity};
 
@@ -219,9 +219,8 @@ fn expanding(masks: usize, d: usize) -> f64 {
         .map(|mask| StreamSeed::for_test([mask as u8; 32]))
         .collect();
     let start = cpu();
-    for seed in &seeds {
-        AesCtr::new(seed).apply(Sign::Plus, 0, &mut words);
-    }
+    let masks: Vec<(Sign, AesCtr)> = seeds.iter().map(|seed| (Sign::Plus, AesCtr::new(seed))).collect();
+    apply_all(&masks, 0, &mut words);
     let spent = cpu() - start;
     std::hint::black_box(&words);
     spent
