@@ -1,20 +1,25 @@
 //! What people type. One definition feeds help, completions and man pages.
 
 mod audit;
+mod completions;
 mod compliance;
+mod config;
 mod demo;
+mod doctor;
 mod evidence;
+mod example;
 mod export;
 mod init;
 mod inspect;
 mod join;
+mod man;
 mod plan;
 mod report;
 mod serve;
 mod witness;
 
 use crate::exit::{Exit, Failure};
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::process::ExitCode;
 
 /// Train depth networks together without showing anybody a single update.
@@ -31,6 +36,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Set a federation up: keys, certificates, signed policy, a folder per party.
     Init(init::InitArgs),
+    /// Look for what would stop a server or client, before it starts. Exit 3 when something is wrong.
+    Doctor(doctor::DoctorArgs),
     /// Run the server of a federation.
     Serve(serve::ServeArgs),
     /// Take part as a client.
@@ -51,6 +58,18 @@ enum Command {
     Plan(plan::PlanArgs),
     /// Make the page of a demo's report again from its JSON.
     Report(report::ReportArgs),
+    /// Say what a configuration file comes to.
+    Config(config::ConfigArgs),
+    /// Print a completion script for a shell.
+    Completions(completions::CompletionsArgs),
+    /// Write the manual pages into a folder.
+    Man(man::ManArgs),
+}
+
+/// The whole command line: all commands with their flags, help and examples.
+#[must_use]
+pub fn command() -> clap::Command {
+    example::attach(Cli::command())
 }
 
 /// How results and events are printed.
@@ -65,7 +84,11 @@ pub enum Format {
 /// Parses the command line, runs, and turns the outcome into an exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let mut definition = command();
+    let parsed = definition
+        .try_get_matches_from_mut(std::env::args_os())
+        .and_then(|matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut definition)));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
@@ -88,6 +111,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Demo(args) => demo::run(&args),
         Command::Init(args) => init::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Join(args) => join::run(&args),
         Command::Witness(args) => witness::run(&args),
@@ -98,6 +122,9 @@ pub fn main() -> ExitCode {
         Command::Compliance(args) => compliance::run_command(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Config(args) => config::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     };
     match result {
         Ok(exit) => exit.into(),

@@ -1,13 +1,18 @@
 //! Configuration: one TOML file per role. Unknown keys are refused with the line; paths are relative to the file.
 
+mod any;
 mod client;
 mod data;
+mod mistake;
+mod resolved;
 mod server;
 
+pub use any::{AnyConfig, Role};
 pub use client::{
     ClientConfig, FloorConfig, LearnerConfig, LearnerKind, NetworkName, NetworkSize, TrainingConfig,
 };
 pub use data::{DataConfig, DataLoadError, Frames, Loaded};
+pub use resolved::{Origin, Resolved, Setting};
 pub use server::{ClusterList, DeadlineConfig, RoundConfig, ServerConfig};
 
 use crate::genesis::Trust;
@@ -78,14 +83,8 @@ impl<T: DeserializeOwned> Located<T> {
     /// # Errors
     /// [`ConfigError`]: unreadable, not TOML, an unknown key or a wrong type, with the line.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Io {
-            path: path.display().to_string(),
-            error,
-        })?;
-        let settings = toml::from_str(&text).map_err(|error| ConfigError::Toml {
-            path: path.display().to_string(),
-            error: error.to_string(),
-        })?;
+        let text = read_text(path)?;
+        let settings = toml::from_str(&text).map_err(|error| toml_error(path, &text, &error))?;
         let base = path.parent().unwrap_or(Path::new("")).to_path_buf();
         Ok(Self { settings, base })
     }
@@ -163,6 +162,20 @@ impl<T> Located<T> {
     }
 }
 
+fn read_text(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|error| ConfigError::Io {
+        path: path.display().to_string(),
+        error,
+    })
+}
+
+fn toml_error(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
+    ConfigError::Toml {
+        path: path.display().to_string(),
+        error: mistake::explain(text, error),
+    }
+}
+
 /// Why a configuration is refused. Always before any work.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -182,6 +195,14 @@ pub enum ConfigError {
         path: String,
         /// What and where, with the line.
         error: String,
+    },
+    /// Neither a server's nor a client's.
+    #[error(
+        "{path} is neither a server's nor a client's configuration; name a `server.toml` or a `client.toml`"
+    )]
+    Role {
+        /// Which file or folder.
+        path: String,
     },
     /// A value that cannot be.
     #[error("setting `{key}`: {reason}")]

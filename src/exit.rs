@@ -96,8 +96,18 @@ impl Failure {
 }
 
 impl fmt::Display for Failure {
+    /// The error and its causes, each said once: many errors have their cause's words in their own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&plain(&format!("{:#}", self.error)))
+        let mut said = String::new();
+        for error in self.error.chain() {
+            let words = error.to_string();
+            if said.is_empty() {
+                said = words;
+            } else if !said.contains(&words) {
+                said = format!("{said}: {words}");
+            }
+        }
+        f.write_str(&plain(&said))
     }
 }
 
@@ -110,5 +120,21 @@ mod tests {
         let failure = Failure::say(Exit::Config, "frames/\u{1b}[2Jx\u{7}\r\u{202e}gnp.\nnext: Grüße");
         let text = failure.to_string();
         assert_eq!(text, "frames/\\u{1b}[2Jx\\u{7}\\r\\u{202e}gnp.\nnext: Grüße");
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the file is bad: {0}")]
+    struct Repeats(#[source] std::num::ParseIntError);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the file is bad")]
+    struct Silent(#[source] std::num::ParseIntError);
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let cause = || "x".parse::<u8>().unwrap_err();
+        let said = "the file is bad: invalid digit found in string";
+        assert_eq!(Failure::new(Exit::Config, Repeats(cause())).to_string(), said);
+        assert_eq!(Failure::new(Exit::Config, Silent(cause())).to_string(), said);
     }
 }

@@ -112,7 +112,9 @@ impl Genesis {
 }
 
 fn split(bytes: &[u8]) -> Result<Vec<Vec<u8>>, GenesisError> {
-    let mut rest = bytes.strip_prefix(MAGIC).ok_or(GenesisError::NotAPolicyFile)?;
+    let Some(mut rest) = bytes.strip_prefix(MAGIC) else {
+        return Err(other_file(bytes));
+    };
     let mut entries = Vec::new();
     while !rest.is_empty() {
         let (length, tail) = rest.split_first_chunk::<4>().ok_or(GenesisError::Malformed)?;
@@ -122,6 +124,16 @@ fn split(bytes: &[u8]) -> Result<Vec<Vec<u8>>, GenesisError> {
         rest = tail;
     }
     Ok(entries)
+}
+
+/// A policy file of another version, or another kind of file.
+fn other_file(bytes: &[u8]) -> GenesisError {
+    let version = bytes
+        .strip_prefix(KIND)
+        .and_then(|rest| rest.split(|byte| *byte == b'\n').next())
+        .filter(|version| !version.is_empty() && version.len() <= 8 && version.is_ascii())
+        .map(|version| String::from_utf8_lossy(version).escape_default().to_string());
+    version.map_or(GenesisError::NotAPolicyFile, GenesisError::Version)
 }
 
 /// Why a policy file is refused.
@@ -139,6 +151,11 @@ pub enum GenesisError {
     /// Another kind of file.
     #[error("this is not a policy file (it does not begin with `veilsum-policy/1`)")]
     NotAPolicyFile,
+    /// A later version.
+    #[error(
+        "the policy file is `veilsum-policy/{0}`, another version than this program's `veilsum-policy/1`; use the veilsum that the consortium uses"
+    )]
+    Version(String),
     /// Cut short.
     #[error("the policy file is cut short or damaged; fetch it again from the consortium")]
     Malformed,
@@ -159,4 +176,5 @@ pub enum GenesisError {
     Policy(#[from] PolicyError),
 }
 
+const KIND: &[u8] = b"veilsum-policy/";
 const MAGIC: &[u8] = b"veilsum-policy/1\n";

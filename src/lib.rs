@@ -10,6 +10,7 @@ pub mod cli;
 pub mod compliance;
 pub mod config;
 pub mod describe;
+pub mod doctor;
 pub mod drive;
 pub mod events;
 pub mod exit;

@@ -83,6 +83,13 @@ pub(super) fn run_command(args: &ComplianceArgs) -> Result<Exit, Failure> {
 
 fn run_scenarios(args: &RunArgs) -> Result<Exit, Failure> {
     let scenarios = scenarios(args)?;
+    let known = |id: &&u32| scenarios.iter().any(|scenario| scenario.id == **id);
+    if let Some(stranger) = args.scenario.iter().find(|id| !known(id)) {
+        return Err(Failure::say(
+            Exit::Usage,
+            format!("there is no scenario {stranger}; `veilsum compliance list` shows all"),
+        ));
+    }
     let selection = Selection {
         rows: args.scenario.iter().copied().collect(),
         n: args.n.iter().copied().collect(),

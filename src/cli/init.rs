@@ -74,7 +74,7 @@ struct ConsortiumArgs {
     #[arg(long, default_value_t = 5)]
     rounds: u64,
     /// The server's UDP address.
-    #[arg(long, default_value = "127.0.0.1:4433")]
+    #[arg(long, default_value = "127.0.0.1:4433", value_parser = parse_address)]
     addr: SocketAddr,
     /// The network: `depth` needs libtorch, `linear` does not.
     #[arg(long, value_enum, default_value_t = default_learner())]
@@ -247,6 +247,13 @@ fn parse_threshold(text: &str) -> Result<ThresholdRule, String> {
         Some(("tau", tau)) => Ok(ThresholdRule::Fixed((number(tau, 1e12)? * 1e6).round() as u64)),
         _ => Err("`gap`, `overlap:0.2` or `tau:3.5` is needed".to_owned()),
     }
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "an IP address and a port are needed, such as 192.0.2.10:4433 or [2001:db8::1]:4433; names are not looked up"
+            .to_owned()
+    })
 }
 
 fn parse_clusters(text: &str) -> Result<Clusters, String> {

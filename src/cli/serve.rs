@@ -133,8 +133,12 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
         seed: system_seed()?,
     };
     let setup = Arc::clone(&plan.setup);
-    let listener = QuicListener::bind(settings.listen, tls, roots, limits())
-        .map_err(|error| Failure::new(Exit::Config, error))?;
+    let listener = QuicListener::bind(settings.listen, tls, roots, limits()).map_err(|error| {
+        Failure::say(
+            Exit::Config,
+            format!("cannot listen on {}: {error}", settings.listen),
+        )
+    })?;
     let addr = listener.local_addr().to_string();
     sink.emit(0, &ServerEvent::Listening { addr })
         .map_err(|error| Failure::new(Exit::Bug, error))?;
