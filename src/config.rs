@@ -66,7 +66,37 @@ pub struct TlsConfig {
 #[serde(deny_unknown_fields)]
 pub struct AuditorConfig {
     /// Whom to trust.
-    pub trust: TrustConfig,
+    pub trust: AuditorTrust,
+}
+
+/// Whom an auditor trusts, and what was agreed on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditorTrust {
+    /// The federation's name.
+    pub federation: String,
+    /// The authority's signing key, 64 hexadecimal characters.
+    pub authority: String,
+    /// C2SP policy file of the witnesses whose quorum the last head must carry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witnesses: Option<PathBuf>,
+    /// Published rounds for which masked vectors are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_rounds: Option<u64>,
+}
+
+impl AuditorTrust {
+    /// The name and the key.
+    ///
+    /// # Errors
+    /// [`ConfigError::Value`] for a key that is none.
+    pub fn trust(&self) -> Result<Trust, ConfigError> {
+        TrustConfig {
+            federation: self.federation.clone(),
+            authority: self.authority.clone(),
+        }
+        .trust()
+    }
 }
 
 /// A configuration file and where it was found.

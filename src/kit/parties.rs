@@ -2,8 +2,8 @@
 
 use super::{KitError, KitRequest, inside, key_text};
 use crate::config::{
-    AuditorConfig, ClientConfig, DataConfig, DeadlineConfig, LearnerConfig, NetworkName, NetworkSize,
-    RoundConfig, ServerConfig, TlsConfig, TrainingConfig, TrustConfig,
+    AuditorConfig, AuditorTrust, ClientConfig, DataConfig, DeadlineConfig, LearnerConfig, NetworkName,
+    NetworkSize, RoundConfig, ServerConfig, TlsConfig, TrainingConfig, TrustConfig,
 };
 use crate::genesis::Trust;
 use crate::store::{StoreError, write_atomic};
@@ -119,7 +119,12 @@ impl Writer<'_> {
     pub(super) fn auditor(&self) -> Result<PathBuf, KitError> {
         let path = self.request.dir.join("auditor/auditor.toml");
         let config = AuditorConfig {
-            trust: self.trust_config(),
+            trust: AuditorTrust {
+                federation: self.trust_config().federation,
+                authority: self.trust_config().authority,
+                witnesses: None,
+                keep_rounds: None,
+            },
         };
         write_config(&path, "veilsum auditor: `veilsum audit bundle.veil`", &config)?;
         Ok(path)
