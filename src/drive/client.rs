@@ -14,7 +14,7 @@ use crate::private;
 use crate::store::ClientStore;
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -79,7 +79,7 @@ pub async fn join<C: Connector>(
         running: None,
         wanted: None,
         describing: None,
-        drawing: None,
+        drawing: BTreeSet::new(),
         noise,
         scored: BTreeMap::new(),
         announced: BTreeMap::new(),
@@ -108,8 +108,8 @@ struct Driver<'a> {
     wanted: Option<(RoundId, Vec<(ClusterId, Digest)>)>,
     /// The clustering whose descriptor waits for the model it is made with.
     describing: Option<u64>,
-    /// The clustering whose descriptor is being made: asked for again, it is not made twice.
-    drawing: Option<u64>,
+    /// The clusterings whose descriptors are being made: asked for again, in whatever order, none is made twice.
+    drawing: BTreeSet<u64>,
     /// Salts, and seeds of the descriptors' noise.
     noise: ChaCha20Rng,
     /// The last model of each cluster that was scored.
@@ -252,7 +252,7 @@ impl Driver<'_> {
                             lost = sender.send(frame(answer.encode()?)).await.err();
                         }
                     }
-                    None if self.drawing == Some(clustering) => {}
+                    None if self.drawing.contains(&clustering) => {}
                     None => self.describing = Some(clustering),
                 },
                 ClientOutput::KeepDescriptor {
@@ -440,7 +440,7 @@ impl Driver<'_> {
                 ..
             } => Err(JoinError::Work(error)),
             JobResult::Described { clustering, outcome } => {
-                self.drawing = None;
+                self.drawing.remove(&clustering);
                 match outcome {
                     Ok(descriptor) => self.described(clustering, descriptor),
                     Err(error) => self.not_described(clustering, &error),

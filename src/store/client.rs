@@ -160,7 +160,14 @@ impl ClientStore {
     /// # Errors
     /// [`StoreError`]: it must not be sent then.
     pub fn keep_descriptor(&self, clustering: u64, answer: &[u8]) -> Result<(), StoreError> {
-        write_atomic(&self.descriptor_path(clustering), answer)
+        let path = self.descriptor_path(clustering);
+        if path.exists() {
+            return Err(StoreError::damaged(
+                &path,
+                "an answer is kept for this clustering already, and there is only one",
+            ));
+        }
+        write_atomic(&path, answer)
     }
 
     /// Writes what a release costs into the ledger, before it leaves. One that was charged before a crash is not charged
@@ -255,3 +262,20 @@ impl ClientStore {
 
 /// Evidence files of one round. A server caught a thousand times is not caught better.
 const MOST_EVIDENCE: u32 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_answer_is_kept_for_each_clustering() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ClientStore::open(dir.path()).unwrap();
+        assert_eq!(store.descriptor(1).unwrap(), None);
+        store.keep_descriptor(1, b"first").unwrap();
+        // Asked in whatever order, a second one with new noise never takes its place.
+        assert!(store.keep_descriptor(1, b"second").is_err());
+        store.keep_descriptor(2, b"next").unwrap();
+        assert_eq!(store.descriptor(1).unwrap().as_deref(), Some(b"first".as_slice()));
+    }
+}

@@ -21,7 +21,7 @@ impl Driver<'_> {
             && let Some(model) = self.shelf.get(model::FROZEN, &policy.initial)
         {
             self.describing = None;
-            self.drawing = Some(clustering);
+            self.drawing.insert(clustering);
             let mut noise = [0; 32];
             self.noise.fill_bytes(&mut noise);
             self.queue.push_back(Job::Describe {
@@ -36,6 +36,10 @@ impl Driver<'_> {
 
     /// Signs a descriptor and sends it, once the ledger says what it costs.
     pub(super) fn described(&mut self, clustering: u64, descriptor: Vec<u8>) -> Result<(), JoinError> {
+        // New noise on the same data would be a second descriptor for the price of one.
+        if self.store.descriptor(clustering)?.is_some() {
+            return Ok(());
+        }
         let member = &self.plan.member;
         let rho = member
             .policy
