@@ -455,7 +455,8 @@ class Audit:
     def safe(p, d):
         n, t = p.clients, p.threshold
         d(p.suite == 1 and 3 <= n <= 4096, "suite or clients")
-        d(2 * t > n + p.colluders and t <= n and p.lost + t <= n and p.blocks != 1, "threshold")
+        d(2 * t > n + p.colluders and t <= n and p.lost + t <= n, "threshold")
+        d(p.blocks != 1 and p.blocks <= n and not (p.blocks and p.clustering and p.clustering.every), "blocks")
         d(p.crowd >= 2 and p.crowd_orgs >= 1, "crowd")
         d(2 <= p.value_bits <= 24 and p.range_micros and p.max_weight and 1 <= p.entries <= 2**31, "update")
         need = max(p.value_bits, p.max_weight.bit_length()) + max(n - 1, 0).bit_length()

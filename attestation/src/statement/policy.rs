@@ -123,8 +123,17 @@ impl Policy {
                 orgs: self.crowd_orgs,
             });
         }
-        if self.blocks == 1 {
-            return Err(PolicyError::Blocks);
+        if self.blocks == 1 || self.blocks > self.clients {
+            return Err(PolicyError::Blocks {
+                least: self.blocks,
+                n: self.clients,
+            });
+        }
+        // New clusters make new groups, and the two together tell single clients apart.
+        if self.blocks > 0 && self.clustering.is_some_and(|rule| rule.every > 0) {
+            return Err(PolicyError::Clustering(
+                "groups (blocks) hold for one clustering only: set every to 0, or blocks to 0",
+            ));
         }
         if let Some(Err(reason)) = self.clustering.map(|rule| rule.check()) {
             return Err(PolicyError::Clustering(reason));
@@ -211,9 +220,14 @@ pub enum PolicyError {
         /// Organisations.
         orgs: u32,
     },
-    /// Groups of one.
-    #[error("policy: blocks of 1 client hide nobody; ask for at least 2, or 0 for none")]
-    Blocks,
+    /// Groups that hide nobody, or that nobody can fill.
+    #[error("policy: blocks of {least} clients; ask for 2 to {n}, or 0 for none")]
+    Blocks {
+        /// Least clients of a group.
+        least: u32,
+        /// Clients.
+        n: u32,
+    },
     /// A clustering rule that is no use.
     #[error("policy, clustering: {0}")]
     Clustering(&'static str),
@@ -244,6 +258,7 @@ const MEMBERS: Label = Label::new("members");
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statement::ThresholdRule;
 
     fn rule() -> UpdateRule {
         UpdateRule {
@@ -350,6 +365,32 @@ mod tests {
             .check(),
             Err(PolicyError::Suite(2))
         ));
+        for blocks in [1, 10] {
+            assert_eq!(
+                Policy {
+                    blocks,
+                    dropouts: 0,
+                    ..policy()
+                }
+                .check(),
+                Err(PolicyError::Blocks { least: blocks, n: 9 })
+            );
+        }
+        let clustering = |every| ClusteringRule {
+            threshold: ThresholdRule::Gap,
+            every,
+            images: 8,
+            channels: 1,
+            noise: None,
+        };
+        let grouped = |every| Policy {
+            blocks: 2,
+            dropouts: 0,
+            clustering: Some(clustering(every)),
+            ..policy()
+        };
+        assert_eq!(grouped(0).check(), Ok(()));
+        assert!(matches!(grouped(3).check(), Err(PolicyError::Clustering(_))));
         let with = |update| Policy { update, ..policy() }.check();
         assert!(matches!(
             with(UpdateRule {

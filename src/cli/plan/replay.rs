@@ -120,10 +120,11 @@ fn replay(
             (Kind::Descriptor, Party::Client(client)) => {
                 let signed = genesis.book.read::<Descriptor>(bytes, entry.signer)?.into_inner();
                 let body = signed.body();
-                digests
-                    .entry(body.clustering)
-                    .or_default()
-                    .insert(client, body.digest);
+                // Of two the first counts, as for the auditor, who calls the second a violation.
+                if body.policy == genesis.policy_leaf {
+                    let of = digests.entry(body.clustering).or_default();
+                    of.entry(client).or_insert(body.digest);
+                }
             }
             (Kind::Plan, _) => {
                 let signed = genesis.book.read::<Plan>(bytes, Party::Server)?.into_inner();
