@@ -11,6 +11,7 @@
 //! everything else, so a client may put anything there. When `W` is none that the contributors can have together
 //! (fewer than one each, or more than the policy's largest each) the model stays as it is.
 
+use crate::model::ModelHasher;
 use crate::statement::UpdateRule;
 use std::collections::BTreeMap;
 use veilsum_crypto::Digest;
@@ -30,8 +31,10 @@ pub(super) enum Moved {
     NotHere,
     /// The sum is no sum for this model.
     NoFit,
-    /// The new model.
-    To(Vec<f32>),
+    /// Another model than the one said.
+    Other,
+    /// The model said. It is on the shelf now if a later sum starts from it.
+    AsSaid,
 }
 
 impl Shelf {
@@ -47,29 +50,54 @@ impl Shelf {
         }
     }
 
+    /// Whether a sum still to be checked starts from a model.
+    pub(super) fn expects(&self, digest: &Digest) -> bool {
+        self.uses.contains_key(digest)
+    }
+
     /// A model, if it is here.
     pub(super) fn get(&self, digest: &Digest) -> Option<&[f32]> {
         self.models.get(digest).map(Vec::as_slice)
     }
 
-    /// Moves the model one sum starts from by that sum.
+    /// Moves the model one sum starts from by that sum, and compares it with the digest of the one it is said to lead to.
     pub(super) fn moved(
         &mut self,
-        digest: Digest,
+        from: Digest,
+        to: Digest,
         sum: &[u32],
         contributors: u32,
         rule: &UpdateRule,
     ) -> Moved {
-        let moved = match self.models.get(&digest) {
+        let mut kept = self.expects(&to).then(Vec::new);
+        let moved = match self.models.get(&from) {
             None => Moved::NotHere,
             Some(model) => match sum.split_last() {
                 Some((weight, entries)) if entries.len() == model.len() => {
-                    Moved::To(mean_update(model, entries, *weight, contributors, rule))
+                    // Hashed while it is made: it is not needed whole unless a later sum starts from it.
+                    let mut hasher = ModelHasher::new(model.len());
+                    for (model, entries) in model.chunks(PIECE).zip(entries.chunks(PIECE)) {
+                        let piece = mean_update(model, entries, *weight, contributors, rule);
+                        hasher.entries(&piece);
+                        if let Some(kept) = &mut kept {
+                            kept.extend(piece);
+                        }
+                    }
+                    if hasher.finish() == to {
+                        Moved::AsSaid
+                    } else {
+                        Moved::Other
+                    }
                 }
                 _ => Moved::NoFit,
             },
         };
-        self.done_with(digest);
+        self.done_with(from);
+        if moved == Moved::AsSaid
+            && let Some(model) = kept
+        {
+            self.keep(to, model);
+        }
         moved
     }
 
@@ -108,6 +136,9 @@ pub(super) fn mean_update(
     moved.collect()
 }
 
+/// Entries made at a time: what stays in the nearest cache.
+const PIECE: usize = 2048;
+
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a model is f32; rounding to nearest is what is meant"
@@ -119,6 +150,7 @@ fn nearest(value: f64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model_digest;
     use veilsum_crypto::Modulus;
 
     fn rule() -> UpdateRule {
@@ -151,15 +183,33 @@ mod tests {
 
     #[test]
     fn a_model_stays_as_long_as_a_sum_starts_from_it() {
-        let (mut shelf, first, other) = (Shelf::default(), Digest([1; 32]), Digest([2; 32]));
-        shelf.expect(first);
-        shelf.expect(first);
+        let rule = UpdateRule { entries: 1, ..rule() };
+        let mut shelf = Shelf::default();
+        // A weight of one and no update: the model stays as it is.
+        let (first, other) = (model_digest(&[1.0]), Digest([2; 32]));
+        for _ in 0..3 {
+            shelf.expect(first);
+        }
         shelf.keep(first, vec![1.0]);
         shelf.keep(other, vec![1.0]);
-        let rule = UpdateRule { entries: 1, ..rule() };
-        assert_eq!(shelf.moved(other, &[0, 1], 1, &rule), Moved::NotHere);
-        assert_eq!(shelf.moved(first, &[0, 0, 1], 1, &rule), Moved::NoFit);
-        assert_eq!(shelf.moved(first, &[0, 1], 1, &rule), Moved::To(vec![1.0]));
-        assert_eq!(shelf.moved(first, &[0, 1], 1, &rule), Moved::NotHere);
+        assert_eq!(shelf.moved(other, first, &[0, 1], 1, &rule), Moved::NotHere);
+        assert_eq!(shelf.moved(first, first, &[0, 0, 1], 1, &rule), Moved::NoFit);
+        assert_eq!(shelf.moved(first, other, &[0, 1], 1, &rule), Moved::Other);
+        assert_eq!(shelf.moved(first, first, &[0, 1], 1, &rule), Moved::AsSaid);
+        assert_eq!(shelf.moved(first, first, &[0, 1], 1, &rule), Moved::NotHere);
+    }
+
+    #[test]
+    fn a_model_made_by_a_sum_is_kept_for_the_next() {
+        let rule = UpdateRule { entries: 3, ..rule() };
+        let (sum, start) = ([20, 2048 - 75, 0, 75], [1.0, 0.0, 2.5]);
+        let next = mean_update(&start, &sum[..3], 75, 2, &rule);
+        let (from, to) = (model_digest(&start), model_digest(&next));
+        let mut shelf = Shelf::default();
+        shelf.expect(from);
+        shelf.expect(to);
+        shelf.keep(from, start.to_vec());
+        assert_eq!(shelf.moved(from, to, &sum, 2, &rule), Moved::AsSaid);
+        assert_eq!(shelf.get(&to), Some(next.as_slice()));
     }
 }

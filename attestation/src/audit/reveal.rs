@@ -9,9 +9,10 @@ use super::scene::Scene;
 use super::verdict::CheckName;
 use crate::bundle::{End, Said};
 use crate::statement::{ClientSet, Reveal};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use veilsum_crypto::commit::commit;
-use veilsum_crypto::share::{Reconstructor, Secret, Shared, share_digest};
+use veilsum_crypto::share::{Reconstructor, Secret, ShareError, Shared, share_digest};
 use veilsum_crypto::{ClientId, ClusterId, MaskSecret, SelfSeed, Share};
 
 /// What the reveals of an attempt open.
@@ -61,8 +62,9 @@ pub(super) fn check(
         Some(End::Sums(_)) | None => ClientSet::default(),
     };
     let mut opening = Opening::default();
-    open_seeds(scene, agreed, &shares, &blamed, &mut opening, report);
-    open_masks(scene, agreed, &shares, &blamed, &mut opening, report);
+    let mut bases = Bases::default();
+    open_seeds(scene, agreed, &shares, &blamed, &mut opening, &mut bases, report);
+    open_masks(scene, agreed, &shares, &blamed, &mut opening, &mut bases, report);
     opening
 }
 
@@ -210,6 +212,7 @@ fn open_seeds(
     shares: &Shares,
     blamed: &ClientSet,
     opening: &mut Opening,
+    bases: &mut Bases,
     report: &mut Report,
 ) {
     let mut check = report.check(CheckName::SelfSeeds, scene.place);
@@ -222,7 +225,12 @@ fn open_seeds(
                 .map(|one| one.digest)
         });
         let matches = |seed: &SelfSeed| Some(commit(seed, owner, cluster, &scene.context.plan)) == committed;
-        match whole(shares.seeds.get(&(owner, cluster)), scene.threshold(), matches) {
+        match whole(
+            shares.seeds.get(&(owner, cluster)),
+            scene.threshold(),
+            bases,
+            matches,
+        ) {
             Whole::Opened(seed) => {
                 opening.seeds.insert((owner, cluster), seed);
             }
@@ -250,13 +258,14 @@ fn open_masks(
     shares: &Shares,
     blamed: &ClientSet,
     opening: &mut Opening,
+    bases: &mut Bases,
     report: &mut Report,
 ) {
     let mut check = report.check(CheckName::MaskSecrets, scene.place);
     for owner in wanted_masks(agreed) {
         let public = scene.attempt.keys.get(&owner).map(|keys| keys.body.mask_key);
         let matches = |secret: &MaskSecret| public.is_some_and(|public| secret.matches(&public));
-        match whole(shares.masks.get(&owner), scene.threshold(), matches) {
+        match whole(shares.masks.get(&owner), scene.threshold(), bases, matches) {
             Whole::Opened(secret) => {
                 opening.masks.insert(owner, secret);
             }
@@ -288,6 +297,7 @@ enum Whole<S> {
 fn whole<S: Shared>(
     shares: Option<&BTreeMap<ClientId, Share>>,
     threshold: usize,
+    bases: &mut Bases,
     matches: impl Fn(&S) -> bool,
 ) -> Whole<S> {
     let shares: Vec<(ClientId, &Share)> = shares
@@ -302,8 +312,8 @@ fn whole<S: Shared>(
     let mut opened = None;
     for last in others {
         let chosen: Vec<(ClientId, &Share)> = base.iter().chain([last]).copied().collect();
-        let holders: Vec<ClientId> = chosen.iter().map(|(holder, _)| *holder).collect();
-        let secret = Reconstructor::new(&holders)
+        let secret = bases
+            .of(chosen.iter().map(|(holder, _)| *holder).collect())
             .and_then(|whole| whole.reconstruct::<S>(chosen.iter().map(|(_, share)| *share)));
         match secret {
             Ok(secret) if matches(&secret) => opened = Some(secret),
@@ -311,6 +321,31 @@ fn whole<S: Shared>(
         }
     }
     opened.map_or(Whole::TooFew(shares.len()), Whole::Opened)
+}
+
+/// What puts the shares of one set of holders together. All secrets of an attempt have the same few sets, and coefficients
+/// cost more than what is done with them.
+#[derive(Default)]
+struct Bases {
+    known: BTreeMap<Vec<ClientId>, Reconstructor>,
+    coefficients: usize,
+}
+
+impl Bases {
+    fn of(&mut self, holders: Vec<ClientId>) -> Result<&Reconstructor, ShareError> {
+        // Complaints can make ever other sets; memory stays bounded.
+        if self.coefficients > MOST_COEFFICIENTS {
+            *self = Self::default();
+        }
+        match self.known.entry(holders) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(new) => {
+                let made = Reconstructor::new(new.key())?;
+                self.coefficients += new.key().len();
+                Ok(new.insert(made))
+            }
+        }
+    }
 }
 
 /// The self-mask seeds the agreement opens: every survivor's, in its released clusters, ascending.
@@ -339,3 +374,6 @@ fn wanted_masks(agreed: &Agreed<'_>) -> Vec<ClientId> {
         .copied()
         .collect()
 }
+
+/// Coefficients held at a time: some 36 MiB, the sets of a thousand clients twice over.
+const MOST_COEFFICIENTS: usize = 1 << 20;

@@ -63,7 +63,8 @@ impl<'a, 's> Spot<'a, 's> {
         loop {
             match reader.part()? {
                 Part::Model { digest, bytes } => {
-                    if let Some(model) = self.replay.read_model(reader, digest, bytes, report)? {
+                    let wanted = self.replay.shelf.expects(&digest) || self.awaited.contains_key(&digest);
+                    if let Some(model) = self.replay.read_model(reader, digest, bytes, wanted, report)? {
                         self.arrived(digest, &model, report);
                         self.replay.shelf.keep(digest, model);
                     }

@@ -13,7 +13,7 @@ use super::scene::Scene;
 use super::unmask;
 use super::verdict::CheckName;
 use crate::bundle::{BundleError, BundleReader, Due, DueList, Part, Said, VectorName};
-use crate::model_digest;
+use crate::model::ModelHasher;
 use crate::statement::{ClusterPlan, ClusterResult, Sums, UpdateRule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -121,7 +121,7 @@ impl<'a> Replay<'a> {
             due,
             cases: cases.into(),
             shelf,
-            buffer: vec![0; BATCH * chunk::CHUNK_BYTES],
+            buffer: vec![0; batch(manner.threads) * chunk::CHUNK_BYTES],
             threads: manner.threads.max(1),
             claimed: None,
             keep: manner.keep,
@@ -140,7 +140,8 @@ impl<'a> Replay<'a> {
         loop {
             match reader.part()? {
                 Part::Model { digest, bytes } => {
-                    if let Some(model) = self.read_model(reader, digest, bytes, report)? {
+                    let wanted = self.shelf.expects(&digest);
+                    if let Some(model) = self.read_model(reader, digest, bytes, wanted, report)? {
                         self.shelf.keep(digest, model);
                     }
                 }
@@ -229,12 +230,13 @@ impl<'a> Replay<'a> {
         begun && !goes_on
     }
 
-    /// Reads a model; `None`, and reported, when it is not the one of its digest.
+    /// Reads a model; `None` when it is not wanted, or not the one of its digest, which is reported.
     pub(super) fn read_model<R: Read>(
         &mut self,
         reader: &mut BundleReader<R>,
         digest: Digest,
         bytes: u64,
+        wanted: bool,
         report: &mut Report,
     ) -> Result<Option<Vec<f32>>, BundleError> {
         self.due.take_model(digest)?;
@@ -246,23 +248,22 @@ impl<'a> Replay<'a> {
                 want,
             });
         }
-        let mut model = Vec::new();
         let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let mut hasher = ModelHasher::new(left / 4);
+        let mut model = Vec::new();
         while left > 0 {
             let size = left.min(self.buffer.len());
             let buffer = self.buffer.get_mut(..size).unwrap_or_default();
             reader.read(buffer)?;
-            model.extend(
-                buffer
-                    .as_chunks::<4>()
-                    .0
-                    .iter()
-                    .map(|quad| f32::from_le_bytes(*quad)),
-            );
+            hasher.bytes(buffer);
+            if wanted {
+                let quads = buffer.as_chunks::<4>().0.iter();
+                model.extend(quads.map(|quad| f32::from_le_bytes(*quad)));
+            }
             left -= size;
         }
-        if model_digest(&model) == digest {
-            return Ok(Some(model));
+        if hasher.finish() == digest {
+            return Ok(wanted.then_some(model));
         }
         let mut check = report.check(CheckName::Models, None);
         check.violated(|| format!("the model given as {digest:?} is another"));
@@ -311,10 +312,11 @@ impl<'a> Replay<'a> {
             idle.resize(chunking.entries(), 0);
             &mut idle
         };
+        let batch = batch(self.threads);
         let batches = leaves
-            .chunks_mut(BATCH)
-            .zip(words.chunks_mut(BATCH * chunking.entries_per_chunk().max(1)));
-        for (first, (leaves, words)) in (0..).step_by(BATCH).zip(batches) {
+            .chunks_mut(batch)
+            .zip(words.chunks_mut(batch * chunking.entries_per_chunk().max(1)));
+        for (first, (leaves, words)) in (0..).step_by(batch).zip(batches) {
             let size = (first..first + leaves.len())
                 .filter_map(|index| chunking.bytes(index))
                 .sum();
@@ -419,6 +421,7 @@ impl<'a> Replay<'a> {
         // Called for every result, so that the shelf forgets what no later sum starts from.
         let moved = self.shelf.moved(
             cluster.model,
+            result.model,
             sum.unwrap_or_default(),
             result.contributors,
             &self.rule,
@@ -435,22 +438,22 @@ impl<'a> Replay<'a> {
                 )
             }),
             Moved::NoFit => check.violated(|| format!("the sum of {} is no sum for its model", result.cluster)),
-            Moved::To(model) => {
-                if check.demand(model_digest(&model) == result.model, || {
-                    format!(
-                        "the new model of {} is not its old one plus the mean update",
-                        result.cluster
-                    )
-                }) {
-                    self.shelf.keep(result.model, model);
-                }
-            }
+            Moved::Other => check.violated(|| {
+                format!(
+                    "the new model of {} is not its old one plus the mean update",
+                    result.cluster
+                )
+            }),
+            Moved::AsSaid => {}
         }
     }
 }
 
-/// Chunks read and worked on at a time: 4 MiB, enough for several threads and little beside a sum.
-const BATCH: usize = 64;
+/// Chunks read and worked on at a time. One thread hashes what it has just read from the second-level cache; several need
+/// enough to share.
+fn batch(threads: usize) -> usize {
+    if threads > 1 { 64 } else { 4 }
+}
 
 /// Why sums of long ago are not recomputed.
 const GONE: &str = "vectors gone by retention";
