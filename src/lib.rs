@@ -14,6 +14,7 @@ pub mod doctor;
 pub mod drive;
 pub mod events;
 pub mod exit;
+pub mod experiment;
 pub mod genesis;
 pub mod kit;
 pub mod network;

@@ -17,6 +17,17 @@ pub enum LearnError {
         "this model has no encoder to describe data by: choose a network that has one, or a policy without clustering"
     )]
     NoEncoder,
+    /// A model whose gradients cannot be corrected.
+    #[error(
+        "this model takes no corrections of its gradient, so FedProx, FedDyn and SCAFFOLD cannot train it: choose another strategy or network"
+    )]
+    NoCorrection,
+    /// A proximal weight that is no use.
+    #[error("a proximal weight of {value} is no use: it must be a number from 0 up")]
+    Proximal {
+        /// The weight.
+        value: f32,
+    },
     /// A frame that is not there.
     #[error("there is no training frame {frame}")]
     NoFrame {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::bev::BevMetrics;
+use crate::correction::Correction;
 use crate::descriptor::Features;
 use crate::error::LearnError;
 use crate::layout::Layout;
@@ -38,6 +39,21 @@ pub trait Learner: Send {
     ///
     /// An unusable plan, no training data, or training that left the finite numbers.
     fn train(&mut self, plan: &TrainPlan) -> Result<TrainReport, LearnError>;
+
+    /// Trains as [`Learner::train`] does, with something added to every gradient.
+    ///
+    /// # Errors
+    ///
+    /// As [`Learner::train`]; [`LearnError::NoCorrection`] for a model that takes none, which is the default, and
+    /// [`LearnError::LayoutMismatch`] for a correction of another model.
+    fn train_corrected(
+        &mut self,
+        plan: &TrainPlan,
+        correction: &Correction,
+    ) -> Result<TrainReport, LearnError> {
+        let _ = (plan, correction);
+        Err(LearnError::NoCorrection)
+    }
 
     /// Scores the current weights on this client's test frames.
     ///

@@ -12,6 +12,7 @@
 //! * [`tensor`], [`weights`]: shared and private tensors as different types; only shared ones become an upload
 //! * [`private`]: what stays, as bytes for a client's own encrypted checkpoint
 //! * [`learner`]: the trait, training plans and reports
+//! * [`correction`]: what a federated strategy adds to a gradient
 //! * [`metrics`]: the usual depth scores
 //! * [`schedule`]: how learning rates move
 //! * [`bev`]: geometry, masks and scores of bird's-eye views
@@ -29,6 +30,7 @@
 )]
 
 pub mod bev;
+pub mod correction;
 pub mod data;
 pub mod demo;
 pub mod descriptor;
@@ -48,6 +50,7 @@ pub mod weights;
 pub mod torch;
 
 pub use bev::{BevMetrics, GeometryError, PersonalPart};
+pub use correction::{Correction, LocalOptimiser};
 pub use data::{DataError, DepthDataset, Frame};
 pub use descriptor::{Descriptor, DescriptorError};
 pub use device::{DeviceChoice, DeviceError};

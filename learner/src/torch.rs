@@ -27,6 +27,7 @@ pub mod augment;
 pub mod bevt;
 pub mod bins;
 mod block;
+mod correct;
 mod crf;
 pub mod dcdepth;
 mod dct;

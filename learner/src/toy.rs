@@ -7,19 +7,24 @@
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 
+use crate::correction::Correction;
 use crate::data::DepthDataset;
 use crate::descriptor::Features;
 use crate::error::LearnError;
 use crate::layout::{Layout, TensorClass, TensorSpec};
-use crate::learner::{DepthExample, Evaluation, Example, Learner, Scores, TrainPlan, TrainReport};
-use crate::metrics::{DepthMetrics, MetricsError};
+use crate::learner::{Evaluation, Learner, TrainPlan, TrainReport};
 use crate::private::PrivateState;
 use crate::shuffle::shuffle;
 use crate::tensor::{PrivateTensor, SharedTensor};
-use crate::toy::cells::{CELLS, Cells, FEATURES, cell_of_pixels};
+use crate::toy::cells::{CELLS, Cells, FEATURES};
+use crate::toy::score::score;
 use crate::weights::Weights;
 
 mod cells;
+mod perceptron;
+mod score;
+
+pub use perceptron::Perceptron;
 
 /// The model with one client's frames.
 pub struct ToyDepth {
@@ -102,6 +107,10 @@ impl ToyDepth {
         &self.offset
     }
 
+    fn into_data(self) -> DepthDataset {
+        self.data
+    }
+
     fn private_offset(&self) -> f32 {
         self.offset.values().first().copied().unwrap_or(0.0)
     }
@@ -125,7 +134,7 @@ impl ToyDepth {
     }
 
     /// One gradient step. Returns the mean squared error before it, or `None` if no cell of the batch has depth.
-    fn step(&mut self, batch: &[usize], rate: f32) -> Option<f64> {
+    fn step(&mut self, batch: &[usize], rate: f32, correction: Option<&Correction>) -> Option<f64> {
         let mut bias = vec![(0.0_f32, 0.0_f32); CELLS];
         let mut weight = [0.0_f32; FEATURES];
         let mut mean = [0.0_f32; FEATURES];
@@ -159,8 +168,19 @@ impl ToyDepth {
             return None;
         }
         // Each tensor steps along the mean gradient of the cells that it acts on.
-        for (bias, (sum, n)) in self.bias.iter_mut().zip(bias) {
-            *bias -= if n > 0.0 { rate * sum / n } else { 0.0 };
+        let mut bias: Vec<f32> = bias
+            .into_iter()
+            .map(|(sum, n)| if n > 0.0 { sum / n } else { 0.0 })
+            .collect();
+        for gradient in &mut weight {
+            *gradient /= count;
+        }
+        if let Some(correction) = correction {
+            let corrected: [(&mut [f32], &[f32]); 2] = [(&mut bias, &self.bias), (&mut weight, &self.weight)];
+            add(correction, corrected);
+        }
+        for (bias, gradient) in self.bias.iter_mut().zip(bias) {
+            *bias -= rate * gradient;
         }
         for ((w, g), (centre, m)) in self
             .weight
@@ -168,7 +188,7 @@ impl ToyDepth {
             .zip(weight)
             .zip(self.mean.iter_mut().zip(mean))
         {
-            *w -= rate * g / count;
+            *w -= rate * g;
             *centre += MEAN_MOMENTUM * m / count;
         }
         for offset in self.offset.values_mut() {
@@ -189,7 +209,12 @@ impl ToyDepth {
         clippy::cast_possible_truncation,
         reason = "the learning rate needs no double precision"
     )]
-    fn run(&mut self, plan: &TrainPlan, usable: &mut [usize]) -> Result<(TrainReport, u32), LearnError> {
+    fn run(
+        &mut self,
+        plan: &TrainPlan,
+        usable: &mut [usize],
+        correction: Option<&Correction>,
+    ) -> Result<(TrainReport, u32), LearnError> {
         let mut rng = ChaCha20Rng::seed_from_u64(plan.seed ^ (u64::from(plan.round) << 32));
         let steps = plan.steps(usable.len());
         let mut report = TrainReport {
@@ -209,7 +234,9 @@ impl ToyDepth {
             let batch = usable.get(at..end).unwrap_or_default().to_vec();
             at = end;
             report.samples += u32::try_from(batch.len()).unwrap_or(u32::MAX);
-            let loss = self.step(&batch, plan.learning_rate as f32).unwrap_or(f64::NAN);
+            let loss = self
+                .step(&batch, plan.learning_rate as f32, correction)
+                .unwrap_or(f64::NAN);
             if !loss.is_finite() {
                 return Err(LearnError::NonFiniteLoss {
                     round: plan.round,
@@ -223,6 +250,44 @@ impl ToyDepth {
             report.loss_last = loss;
         }
         Ok((report, passes))
+    }
+
+    fn train_with(
+        &mut self,
+        plan: &TrainPlan,
+        correction: Option<&Correction>,
+    ) -> Result<TrainReport, LearnError> {
+        plan.check()?;
+        let mut usable: Vec<usize> = (0..self.train.len())
+            .filter(|&i| self.train.get(i).is_some_and(Cells::has_depth))
+            .collect();
+        if usable.is_empty() {
+            return Err(LearnError::NoTrainingData {
+                client: self.data.name().to_owned(),
+            });
+        }
+        let without = u32::try_from(self.train.len() - usable.len()).unwrap_or(u32::MAX);
+        let saved = (self.weights()?, self.private_offset());
+        let outcome = self
+            .run(plan, &mut usable, correction)
+            .and_then(|done| match self.weights() {
+                Ok(_) if self.private_offset().is_finite() => Ok(done),
+                Ok(_) => Err(diverged(plan.round, OFFSET.to_owned(), 0, self.private_offset())),
+                Err(LearnError::NonFinite { tensor, index, value }) => {
+                    Err(diverged(plan.round, tensor, index, value))
+                }
+                Err(other) => Err(other),
+            });
+        match outcome {
+            Ok((report, passes)) => Ok(TrainReport {
+                skipped_frames: passes * without,
+                ..report
+            }),
+            Err(error) => {
+                self.restore(&saved)?;
+                Err(error)
+            }
+        }
     }
 }
 
@@ -251,75 +316,20 @@ impl Learner for ToyDepth {
     }
 
     fn train(&mut self, plan: &TrainPlan) -> Result<TrainReport, LearnError> {
-        plan.check()?;
-        let mut usable: Vec<usize> = (0..self.train.len())
-            .filter(|&i| self.train.get(i).is_some_and(Cells::has_depth))
-            .collect();
-        if usable.is_empty() {
-            return Err(LearnError::NoTrainingData {
-                client: self.data.name().to_owned(),
-            });
-        }
-        let without = u32::try_from(self.train.len() - usable.len()).unwrap_or(u32::MAX);
-        let saved = (self.weights()?, self.private_offset());
-        let outcome = self.run(plan, &mut usable).and_then(|done| match self.weights() {
-            Ok(_) if self.private_offset().is_finite() => Ok(done),
-            Ok(_) => Err(diverged(plan.round, OFFSET.to_owned(), 0, self.private_offset())),
-            Err(LearnError::NonFinite { tensor, index, value }) => {
-                Err(diverged(plan.round, tensor, index, value))
-            }
-            Err(other) => Err(other),
-        });
-        match outcome {
-            Ok((report, passes)) => Ok(TrainReport {
-                skipped_frames: passes * without,
-                ..report
-            }),
-            Err(error) => {
-                self.restore(&saved)?;
-                Err(error)
-            }
-        }
+        self.train_with(plan, None)
+    }
+
+    fn train_corrected(
+        &mut self,
+        plan: &TrainPlan,
+        correction: &Correction,
+    ) -> Result<TrainReport, LearnError> {
+        correction.check(&self.layout)?;
+        self.train_with(plan, Some(correction))
     }
 
     fn evaluate(&mut self) -> Result<Evaluation, LearnError> {
-        let range = self.data.range();
-        let mut scores = Vec::new();
-        let mut losses = 0.0;
-        let mut example = None;
-        for frame in self.data.test() {
-            let cells = Cells::of(frame);
-            let logs = self.predict_logs(&cells);
-            let prediction: Vec<f32> = cell_of_pixels(frame)
-                .map(|cell| {
-                    logs.get(cell)
-                        .map_or(range.min_m, |l| l.exp().clamp(range.min_m, range.cap_m))
-                })
-                .collect();
-            match DepthMetrics::of_image(frame.depth(), &prediction, range) {
-                Ok(score) => scores.push(score),
-                Err(MetricsError::NoValidPixel { .. }) => continue,
-                Err(error) => return Err(error.into()),
-            }
-            losses += cells.mean_square(&logs);
-            example.get_or_insert_with(|| DepthExample {
-                name: frame.name().to_owned(),
-                width: frame.width(),
-                height: frame.height(),
-                rgb: frame.rgb().to_vec(),
-                truth: frame.depth().to_vec(),
-                prediction,
-                cap_m: range.cap_m,
-            });
-        }
-        let metrics = DepthMetrics::mean(&scores)?;
-        let images = u32::try_from(scores.len()).unwrap_or(u32::MAX);
-        Ok(Evaluation {
-            images,
-            scores: Scores::Depth(metrics),
-            loss: losses / f64::from(images),
-            example: example.map(Example::Depth),
-        })
+        score(&self.data, |cells| self.predict_logs(cells))
     }
 
     fn save_private(&self) -> Result<Option<PrivateState>, LearnError> {
@@ -353,6 +363,17 @@ impl Learner for ToyDepth {
     }
 }
 
+/// Adds a correction to the gradients of leading tensors, each given with its values.
+fn add<const N: usize>(correction: &Correction, tensors: [(&mut [f32], &[f32]); N]) {
+    let proximal = correction.proximal();
+    for ((gradient, values), (_, linear, anchor)) in tensors.into_iter().zip(correction.tensors()) {
+        let parts = linear.iter().zip(anchor).zip(values);
+        for (gradient, ((linear, anchor), value)) in gradient.iter_mut().zip(parts) {
+            *gradient += linear + proximal * (value - anchor);
+        }
+    }
+}
+
 fn diverged(round: u32, tensor: String, index: usize, value: f32) -> LearnError {
     LearnError::Diverged {
         round,
@@ -375,7 +396,9 @@ mod tests {
     use super::*;
     use crate::data::Frame;
     use crate::data::generator::{Generator, Light, Place, Platform};
+    use crate::learner::Example;
     use crate::learner::TrainLength;
+    use crate::metrics::MetricsError;
 
     fn client(seed: u64, place: Place) -> ToyDepth {
         let g = Generator {

@@ -5,6 +5,7 @@ use rand_core::{Rng, SeedableRng};
 use tch::nn::{self, OptimizerConfig, VarStore};
 use tch::{Device, Kind, Tensor};
 
+use crate::correction::{Correction, LocalOptimiser};
 use crate::data::{DepthDataset, Frame};
 use crate::descriptor::Features;
 use crate::device::DeviceChoice;
@@ -17,6 +18,7 @@ use crate::shuffle::shuffle;
 use crate::tensor::PrivateTensor;
 use crate::torch::adabins::normalise;
 use crate::torch::augment::{Augment, Colours, FlipTest, Part};
+use crate::torch::correct::Corrected;
 use crate::torch::device::resolve;
 use crate::torch::network::{
     DepthNetwork, ENCODER_GROUP, NetworkConfig, NetworkKind, NetworkSize, Prediction, SHARED,
@@ -252,7 +254,12 @@ impl DepthLearner {
         optimiser: &mut nn::Optimizer,
         usable: &mut [&Frame],
         left_out: u32,
+        correction: Option<&Correction>,
     ) -> Result<TrainReport, LearnError> {
+        let corrected = correction
+            .map(|given| Corrected::new(&self.store, given))
+            .transpose()?;
+        let plain = correction.is_some_and(|given| given.optimiser() == LocalOptimiser::Sgd);
         let mut rng = ChaCha20Rng::seed_from_u64(plan.seed ^ (u64::from(plan.round) << 32));
         let mut changes = ChaCha20Rng::seed_from_u64(rng_seed(plan, CHANGES));
         let mut pass = Pass::train(rng_seed(plan, OMISSIONS));
@@ -287,6 +294,7 @@ impl DepthLearner {
             // Turning a frame may have moved its only known pixels out of it.
             let Some(loss) = self.config.objective.of(&prediction, &pictures, &truth) else {
                 report.skipped_frames += used;
+                report.steps -= 1;
                 continue;
             };
             report.samples += used;
@@ -298,16 +306,21 @@ impl DepthLearner {
                     loss: value,
                 });
             }
-            let rate = plan.learning_rate * self.config.schedule.rate(step, steps);
-            optimiser.set_lr(rate);
-            optimiser.set_lr_group(ENCODER_GROUP, rate * self.config.encoder_rate);
-            if let Some(momentum) = self.config.schedule.momentum(step, steps) {
-                optimiser.set_momentum(momentum);
+            if !plain {
+                let rate = plan.learning_rate * self.config.schedule.rate(step, steps);
+                optimiser.set_lr(rate);
+                optimiser.set_lr_group(ENCODER_GROUP, rate * self.config.encoder_rate);
+                if let Some(momentum) = self.config.schedule.momentum(step, steps) {
+                    optimiser.set_momentum(momentum);
+                }
             }
             optimiser.zero_grad();
             loss.f_backward()?;
             if let Some(length) = self.config.clip_norm {
                 optimiser.clip_grad_norm(length);
+            }
+            if let Some(corrected) = &corrected {
+                corrected.add()?;
             }
             optimiser.step();
             first.get_or_insert(value);
@@ -385,6 +398,44 @@ impl DepthLearner {
             Err(worse) => worse,
         }
     }
+
+    fn train_with(
+        &mut self,
+        plan: &TrainPlan,
+        correction: Option<&Correction>,
+    ) -> Result<TrainReport, LearnError> {
+        plan.check()?;
+        let mut usable: Vec<&Frame> = self.data.train().iter().filter(|f| self.is_usable(f)).collect();
+        if usable.is_empty() {
+            return Err(LearnError::NoTrainingData {
+                client: self.data.name().to_owned(),
+            });
+        }
+        let left_out = u32::try_from(self.data.train().len() - usable.len()).unwrap_or(u32::MAX);
+        let saved = self.store.snapshot();
+        let plain = correction.is_some_and(|given| given.optimiser() == LocalOptimiser::Sgd);
+        let mut optimiser = match self.optimiser.take() {
+            Some(kept) if self.config.keep_moments && !plain => kept,
+            _ if plain => nn::Sgd::default().build(self.store.vars(), plan.learning_rate)?,
+            _ => {
+                let adam = nn::AdamW {
+                    wd: self.config.weight_decay,
+                    beta2: self.config.beta2,
+                    ..nn::AdamW::default()
+                };
+                adam.build(self.store.vars(), plan.learning_rate)?
+            }
+        };
+        match self.run(plan, &mut optimiser, &mut usable, left_out, correction) {
+            Ok(report) => {
+                // Plain descent has nothing to keep.
+                self.optimiser = Some(optimiser).filter(|_| !plain);
+                Ok(report)
+            }
+            // The moments are spoilt too and dropped.
+            Err(error) => Err(self.undo(&saved, error)),
+        }
+    }
 }
 
 impl Learner for DepthLearner {
@@ -424,34 +475,15 @@ impl Learner for DepthLearner {
     }
 
     fn train(&mut self, plan: &TrainPlan) -> Result<TrainReport, LearnError> {
-        plan.check()?;
-        let mut usable: Vec<&Frame> = self.data.train().iter().filter(|f| self.is_usable(f)).collect();
-        if usable.is_empty() {
-            return Err(LearnError::NoTrainingData {
-                client: self.data.name().to_owned(),
-            });
-        }
-        let left_out = u32::try_from(self.data.train().len() - usable.len()).unwrap_or(u32::MAX);
-        let saved = self.store.snapshot();
-        let mut optimiser = match self.optimiser.take() {
-            Some(kept) if self.config.keep_moments => kept,
-            _ => {
-                let adam = nn::AdamW {
-                    wd: self.config.weight_decay,
-                    beta2: self.config.beta2,
-                    ..nn::AdamW::default()
-                };
-                adam.build(self.store.vars(), plan.learning_rate)?
-            }
-        };
-        match self.run(plan, &mut optimiser, &mut usable, left_out) {
-            Ok(report) => {
-                self.optimiser = Some(optimiser);
-                Ok(report)
-            }
-            // The moments are spoilt too and dropped.
-            Err(error) => Err(self.undo(&saved, error)),
-        }
+        self.train_with(plan, None)
+    }
+
+    fn train_corrected(
+        &mut self,
+        plan: &TrainPlan,
+        correction: &Correction,
+    ) -> Result<TrainReport, LearnError> {
+        self.train_with(plan, Some(correction))
     }
 
     fn evaluate(&mut self) -> Result<Evaluation, LearnError> {

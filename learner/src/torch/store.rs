@@ -109,6 +109,12 @@ impl Store {
         self.vars.device()
     }
 
+    /// A tensor by its name.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<&Tensor> {
+        self.tensors.get(name)
+    }
+
     /// The uploaded tensors.
     ///
     /// # Errors

@@ -387,3 +387,34 @@ fn foreign_weights_are_refused() {
         Err(LearnError::LayoutMismatch { .. })
     ));
 }
+
+#[test]
+fn corrections_reach_the_shared_tensors_and_nothing_else() {
+    let config = || DepthLearnerConfig {
+        private: vec!["bins.".to_owned()],
+        ..config()
+    };
+    let start = client(config()).weights().unwrap();
+    let run = |linear: Option<Vec<f32>>, proximal, optimiser| {
+        let mut learner = client(config());
+        let correction = Correction::new(start.clone(), linear, proximal, optimiser).unwrap();
+        learner.train_corrected(&plan(3), &correction).unwrap();
+        learner.weights().unwrap()
+    };
+    let far = |weights: &Weights| weights.minus(&start).unwrap().norm();
+    // Nothing added is plain training.
+    let mut plain = client(config());
+    plain.train(&plan(3)).unwrap();
+    let free = run(None, 0.0, LocalOptimiser::Own);
+    assert_eq!(free, plain.weights().unwrap());
+    // With plain descent a linear part of g moves every weight that has a gradient by −rate · steps · g more.
+    let still = run(None, 0.0, LocalOptimiser::Sgd);
+    let pushed = run(Some(vec![0.01; start.values().len()]), 0.0, LocalOptimiser::Sgd);
+    let gap = still.minus(&pushed).unwrap();
+    let moved = gap
+        .values()
+        .iter()
+        .filter(|gap| (*gap / (3.0 * 3e-3 * 0.01) - 1.0).abs() < 0.3);
+    assert!(moved.count() * 10 > gap.values().len() * 8);
+    assert!(far(&run(None, 300.0, LocalOptimiser::Sgd)) < far(&still));
+}
