@@ -296,6 +296,7 @@ async fn soak(rounds: u64) -> bool {
         initial: Arc::from(model_from_bytes(&initial).unwrap()),
         wait_for: 8,
         start_after: Duration::from_secs(30),
+        describe_within: Duration::from_mins(1),
         attempts: 100,
         witnesses: None,
         crash_at_step: None,

@@ -4,7 +4,8 @@ use rand_core::CryptoRng;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use veilsum_aggregation::cluster::{
-    self, DivergenceError, Divergences, Gaussian, GaussianError, Noisy, Planned, ThresholdError,
+    self, Demand, DivergenceError, Divergences, Gaussian, GaussianError, Noisy, Planned, Threshold,
+    ThresholdError,
 };
 use veilsum_aggregation::privacy::{PrivacyError, zcdp};
 use veilsum_attestation::release::planning_rule;
@@ -52,6 +53,23 @@ pub fn describe<R: CryptoRng + ?Sized>(
         Some(noise) => summary.noised(source, &noise, rng)?,
         None => summary.descriptor(source)?,
     })
+}
+
+/// Whether clients whose features have so many channels can do what the rule asks, and clusters survive it.
+///
+/// # Errors
+/// [`DescribeError`]: more channels than there are, or noise that would drown every difference.
+pub fn possible(rule: &ClusteringRule, channels: usize) -> Result<(), DescribeError> {
+    if rule.channels as usize > channels {
+        return Err(DescribeError::Features {
+            asked: rule.channels,
+            has: channels,
+        });
+    }
+    if let Some(noise) = noise(rule) {
+        noise.sizes(rule.images, rule.channels as usize)?;
+    }
+    Ok(())
 }
 
 /// What one descriptor costs in zero-concentrated differential privacy; `None` where it protects nothing.
@@ -141,19 +159,23 @@ pub fn plan(
         })
         .collect::<Result<Vec<_>, _>>()?;
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let planned = cluster::plan(
-        &divergences(&list, threads)?,
-        rule.threshold.into(),
-        &orgs,
-        planning_rule(policy),
-    )?;
+    let divergences = divergences(&list, threads)?;
+    let demand = Demand {
+        rule: planning_rule(policy),
+        alike: policy.blocks,
+    };
+    let planned = match cluster::plan(&divergences, rule.threshold.into(), &orgs, demand) {
+        // No gap: the data does not fall apart, and nobody is to be kept from training for that.
+        Err(ThresholdError::NoGap) => cluster::plan(&divergences, Threshold::Overlap(1.0), &orgs, demand)?,
+        planned => planned?,
+    };
     let matrix = &planned.repaired.clusters;
     let left = matrix.clusters();
-    if left == 0 || left > MOST_CLUSTERS || !planned.repaired.verdict.is_safe() {
+    if left == 0 || !planned.repaired.verdict.is_safe() {
         return Err(DescribeError::NoPlan {
             clients: columns.len(),
-            wanted: planned.wanted.clusters(),
-            left,
+            need: demand.rule.crowd.max(policy.blocks),
+            orgs: demand.rule.crowd_orgs,
         });
     }
     let clusters = (0..left)
@@ -200,6 +222,16 @@ pub enum DescribeError {
         /// Channels due.
         due: usize,
     },
+    /// More channels asked for than the network's features have.
+    #[error(
+        "the policy asks for descriptors of {asked} channels, and the network's features have {has}: found the federation with fewer channels"
+    )]
+    Features {
+        /// Channels asked for.
+        asked: u32,
+        /// Channels there are.
+        has: usize,
+    },
     /// Made from too many images, or, with noise, from another number than the policy's.
     #[error("the descriptor is made from {got} images where the policy says {due}")]
     Images {
@@ -220,23 +252,24 @@ pub enum DescribeError {
     /// No threshold.
     #[error(transparent)]
     Threshold(#[from] ThresholdError),
-    /// Nothing that the disclosure rule lets.
-    #[error("of {clients} clients no plan comes that hides everybody: {left} clusters are left of {wanted}")]
+    /// Not even one cluster of everybody hides them.
+    #[error(
+        "not even one cluster of all {clients} clients with a descriptor may be opened: the policy asks for {need} clients \
+         of {orgs} organisation(s); get more clients to describe their data, or agree on another policy"
+    )]
     NoPlan {
         /// Clients with a descriptor.
         clients: usize,
-        /// Soft clusters.
-        wanted: usize,
-        /// Clusters after the repair.
-        left: usize,
+        /// Clients needed: the crowd with its margins, or a group.
+        need: u32,
+        /// Organisations needed.
+        orgs: u32,
     },
     /// Descriptors that do not compare.
     #[error(transparent)]
     Divergence(#[from] DivergenceError),
 }
 
-/// Clusters of a plan.
-const MOST_CLUSTERS: usize = 64;
 const SOURCE: Label = Label::new("descriptor-source");
 
 #[cfg(test)]

@@ -13,13 +13,15 @@ mod data;
 mod parties;
 
 use crate::config::{ClusterList, LearnerKind};
+use crate::describe;
 use crate::genesis::{Genesis, Trust};
-use crate::network::{NetworkError, initial_weights};
+use crate::network::{self, NetworkError, initial_weights};
 use crate::store::{StoreError, model_bytes, write_atomic};
 use chacha20::ChaCha20Rng;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use veilsum_aggregation::cluster::too_few_alike;
 use veilsum_attestation::disclosure::{self, Membership, Verdict};
 use veilsum_attestation::release::planning_rule;
 use veilsum_attestation::statement::{
@@ -199,6 +201,12 @@ impl KitRequest {
         }
         if self.rounds == 0 {
             return wrong("a federation of no rounds sums nothing; ask for at least 1".into());
+        }
+        if let Some(rule) = &self.clustering {
+            let features = network::feature_channels(self.learner).map_or(0, |channels| channels as usize);
+            if let Err(reason) = describe::possible(rule, features) {
+                return wrong(format!("clustering by data: {reason}"));
+            }
         }
         if self.learner == LearnerKind::Bev && self.data.is_some() {
             return wrong("--data deals out depth frames; for bird's-eye views set `[data] kind = \"fleet-folder\"` in each client.toml".into());
@@ -409,6 +417,12 @@ fn check_clusters(request: &KitRequest, policy: &Policy) -> Result<(), KitError>
         Ok(matrix) => matrix,
         Err(error) => return wrong(format!("the clusters: {error}")),
     };
+    if let Some(clients) = too_few_alike(&matrix, policy.blocks) {
+        return wrong(format!(
+            "only clients {clients:?} are in the same clusters, and groups of {} are to be counted together; cut second memberships or merge clusters (`veilsum plan check --blocks` explains)",
+            policy.blocks
+        ));
+    }
     let rule = planning_rule(policy);
     match disclosure::check(&matrix, &orgs, &rule) {
         Verdict::Safe(_) => Ok(()),

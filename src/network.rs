@@ -20,13 +20,13 @@ pub fn frame_size(config: &LearnerConfig) -> (usize, usize) {
     }
 }
 
-/// Channels of the features by which clients are clustered.
+/// Channels of the features by which clients are clustered; `None` for a network that has none.
 #[must_use]
-pub fn feature_channels(kind: LearnerKind) -> u32 {
+pub fn feature_channels(kind: LearnerKind) -> Option<u32> {
     match kind {
-        LearnerKind::Depth => 48,
-        LearnerKind::Linear => 12,
-        LearnerKind::Bev => 24,
+        LearnerKind::Depth => Some(48),
+        LearnerKind::Linear => Some(12),
+        LearnerKind::Bev => None,
     }
 }
 

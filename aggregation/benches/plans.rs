@@ -16,6 +16,7 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use veilsum_aggregation::cluster::{Closeness, Divergences, Membership, Moves, Repair, repair};
 use veilsum_attestation::disclosure::{CrowdRule, Proof, Verdict, check, crowd};
+use veilsum_attestation::statement::Plan;
 
 fn main() {
     times();
@@ -99,6 +100,8 @@ fn typical() {
                     clusters: &plan,
                     orgs: &orgs(n),
                     rule: rule(5),
+                    alike: 0,
+                    most: Plan::MOST_CLUSTERS,
                     closeness: Some(Closeness {
                         divergences: &divergences,
                         tau: 1.0,

@@ -74,6 +74,14 @@ pub enum Abort {
         /// The smallest exposed combination found.
         clients: ClientSet,
     },
+    /// Clients of the same clusters that are too few to be counted together.
+    #[error(
+        "only {clients:?} are in the same clusters, fewer than the policy counts together: cut second memberships, or merge clusters (`veilsum plan check --blocks` explains)"
+    )]
+    SmallBlock {
+        /// The clients.
+        clients: ClientSet,
+    },
     /// After the dropouts no cluster may be opened.
     #[error(
         "after the dropouts no cluster sum can be opened without exposing too few clients; try the round again"
@@ -112,6 +120,7 @@ impl Abort {
             Self::TooFewAgree { .. } => "TooFewAgree",
             Self::TooFewReveal { .. } => "TooFewReveal",
             Self::PlanLeaks { .. } => "PlanLeaks",
+            Self::SmallBlock { .. } => "SmallBlock",
             Self::ReleaseLeaks => "ReleaseLeaks",
             Self::BadDealer { .. } => "BadDealer",
             Self::ServerLost => "ServerLost",
@@ -134,6 +143,7 @@ impl Abort {
             Self::BadDealer { client } => Fault::Clients([*client].into_iter().collect()),
             Self::ServerLost
             | Self::PlanLeaks { .. }
+            | Self::SmallBlock { .. }
             | Self::BadPlan(_)
             | Self::Wire(_)
             | Self::Internal(_) => Fault::Ours,

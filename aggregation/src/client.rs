@@ -263,6 +263,8 @@ pub struct Client<R> {
     /// The last round this client answered an unmask request in. It answers none of that round again, in whatever
     /// attempt: the same updates summed over other survivors would tell single clients apart.
     revealed: Option<RoundId>,
+    /// The clusters of the last plan this client sent keys for, where the policy has them hold.
+    grouping: Option<journal::Grouping>,
     phase: Phase,
     /// The journal holds more than what is over.
     journalled: bool,
@@ -349,6 +351,7 @@ impl<R: CryptoRng> Client<R> {
             worked_on: None,
             spent: None,
             revealed: None,
+            grouping: None,
             phase: Phase::Idle,
             journalled: false,
             shown: Shown::default(),
@@ -377,6 +380,7 @@ impl<R: CryptoRng> Client<R> {
         client.last = record.last;
         client.spent = record.last;
         client.revealed = record.revealed;
+        client.grouping = record.grouping;
         client.journalled = !matches!(phase, Phase::Idle);
         client.phase = phase;
         Ok(client)
@@ -523,12 +527,14 @@ impl<R: CryptoRng> Client<R> {
                     phase
                 }
             }),
-            (ToClient::Describe(ask), phase) => describe::check(member, ask).map(|()| {
-                self.outputs.push_back(ClientOutput::Describe {
-                    clustering: ask.clustering,
-                });
-                phase
-            }),
+            (ToClient::Describe(ask), phase) => {
+                describe::check(member, ask.clustering, self.last).map(|()| {
+                    self.outputs.push_back(ClientOutput::Describe {
+                        clustering: ask.clustering,
+                    });
+                    phase
+                })
+            }
             (ToClient::Continue(message), Phase::Uploaded(phase)) => {
                 if Some((message.round, message.attempt)) == self.last {
                     self.go_on(&phase, &message.received);
@@ -561,11 +567,12 @@ impl<R: CryptoRng> Client<R> {
         let member = Arc::clone(&self.member);
         let next = match phase {
             Phase::Training(phase) => {
-                let head = phase.head();
+                let (head, grouping) = (phase.head(), phase.grouping(member.as_ref()));
                 phase
                     .on_update(member.as_ref(), updates, weight, &mut self.rng)
                     .and_then(|(next, send)| {
                         self.keep(head);
+                        self.grouping = grouping;
                         let next = Phase::Advertised(next);
                         self.spent = self.last;
                         self.write(&next)?;
@@ -602,6 +609,7 @@ impl<R: CryptoRng> Client<R> {
             self.last,
             self.revealed,
             self.worked_on,
+            self.grouping,
         ) {
             Ok(training) => training,
             Err(refusal) => {
@@ -683,7 +691,7 @@ impl<R: CryptoRng> Client<R> {
         let stage = phase.stage()?;
         self.journalled = !matches!(stage, journal::Stage::Out);
         let member = Arc::clone(&self.member);
-        let record = journal::Record::new(&member, self.spent, self.revealed, stage);
+        let record = journal::Record::new(&member, self.spent, self.revealed, self.grouping, stage);
         let bytes = record.seal(&member, &mut self.rng)?;
         self.outputs.push_back(ClientOutput::Journal(bytes));
         Ok(())

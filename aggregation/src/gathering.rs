@@ -52,6 +52,12 @@ impl Gathering {
         })
     }
 
+    /// The number of the clustering.
+    #[must_use]
+    pub fn clustering(&self) -> u64 {
+        self.clustering
+    }
+
     /// The digest of each client's descriptor.
     #[must_use]
     pub fn have(&self) -> &BTreeMap<ClientId, Digest> {

@@ -45,6 +45,8 @@ pub enum ToServer {
     Refuse(Refused),
     /// `descriptor` entry and the descriptor, between rounds.
     Described(Described),
+    /// There will be no descriptor, with the name of the reason.
+    NotDescribed(NotDescribed),
 }
 
 /// What the server sends.
@@ -245,6 +247,32 @@ impl Refused {
     }
 }
 
+/// See [`ToServer::NotDescribed`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotDescribed {
+    /// The clustering that was asked for.
+    pub clustering: u64,
+    /// The reason's name.
+    pub reason: BoundedVec<u8, 64>,
+}
+
+impl NotDescribed {
+    /// A reason of that name.
+    #[must_use]
+    pub fn named(clustering: u64, reason: &str) -> Self {
+        Self {
+            clustering,
+            reason: BoundedVec::new(reason.bytes().take(64).collect()).unwrap_or_default(),
+        }
+    }
+
+    /// The name, with anything but letters and digits removed: it may reach a log.
+    #[must_use]
+    pub fn name(&self) -> String {
+        printable(&self.reason)
+    }
+}
+
 /// A peer's name for a reason, with anything but letters and digits removed.
 #[must_use]
 pub fn printable(reason: &[u8]) -> String {
@@ -340,6 +368,7 @@ wire_kinds! {
     Hello "hello" 40 + 1 + 16;
     Dealing "dealing" Entry::MAX_LEN + 8 + 16 + MAX_CLIENTS * 256;
     Refused "refusal" 84;
+    NotDescribed "no descriptor" 80;
     Continue "continue" 12 + 8 + 64 * 6;
     PlanMessage "plan message" Entry::MAX_LEN + 16 + 16 * (16 + 64 * 32);
     Roster "roster" MESSAGE_CAP;
@@ -380,6 +409,7 @@ impl ToServer {
             // On the bulk channel: it must come before the `masked` that follows it.
             Self::Complaint(entry) => (9, Channel::Bulk, encode_entry(entry)?),
             Self::Described(body) => (10, Channel::Control, wire::encode(body)?),
+            Self::NotDescribed(body) => (11, Channel::Control, wire::encode(body)?),
         })
     }
 
@@ -425,6 +455,7 @@ impl ToServer {
             8 => Self::Refuse(wire::decode(body)?),
             9 => Self::Complaint(decode_entry(body)?),
             10 => Self::Described(wire::decode(body)?),
+            11 => Self::NotDescribed(wire::decode(body)?),
             kind => return Err(MessageError::UnknownKind(kind)),
         })
     }
@@ -542,6 +573,7 @@ mod tests {
             ToServer::Agree(entry(b"a")),
             ToServer::Reveal(entry(b"r")),
             ToServer::Refuse(Refused::named(RoundId(7), Attempt(1), "PlanLeaks")),
+            ToServer::NotDescribed(NotDescribed::named(3, &"TooFewImages".repeat(6))),
             ToServer::Described(Described {
                 entry: entry(b"d"),
                 descriptor: BoundedVec::new(vec![1; 100]).unwrap(),

@@ -44,6 +44,24 @@ pub enum Refusal {
         /// The smallest exposed combination found.
         clients: ClientSet,
     },
+    /// Clients of the same clusters that are too few to be counted together.
+    #[error(
+        "only {clients:?} are in the same clusters, fewer than the policy counts together; nothing is sent. The server must cut second memberships or merge clusters"
+    )]
+    SmallBlock {
+        /// The clients.
+        clients: ClientSet,
+    },
+    /// Other clusters than before in the same clustering.
+    #[error(
+        "the clusters are others than in an earlier round of clustering {0}: sums over both would tell clients apart; nothing is sent. The server must keep the clusters, or your organisations sign another policy"
+    )]
+    Regrouped(u64),
+    /// A clustering that is over.
+    #[error(
+        "the server asks for a descriptor for clustering {0}, and this client has taken part in a later one; nothing is sent"
+    )]
+    OldClustering(u64),
     /// The proposed release is not what the disclosure rule gives on these survivors.
     #[error(
         "the proposed release set is not what the disclosure rule gives on these survivors; nothing is revealed"
@@ -161,6 +179,7 @@ impl Refusal {
             Self::WrongPolicy
                 | Self::Rollback
                 | Self::PlanLeaks { .. }
+                | Self::SmallBlock { .. }
                 | Self::ReleaseLeaks
                 | Self::BadRoster(_)
                 | Self::BadInbox(_)
@@ -181,6 +200,9 @@ impl Refusal {
             Self::WrongContext => "WrongContext",
             Self::Rollback => "Rollback",
             Self::PlanLeaks { .. } => "PlanLeaks",
+            Self::SmallBlock { .. } => "SmallBlock",
+            Self::Regrouped(_) => "Regrouped",
+            Self::OldClustering(_) => "OldClustering",
             Self::ReleaseLeaks => "ReleaseLeaks",
             Self::BelowFloor { .. } => "BelowFloor",
             Self::BadRoster(_) => "BadRoster",

@@ -565,7 +565,11 @@ impl<R: CryptoRng> Core<R> {
             | ToServer::Agree(entry)
             | ToServer::Reveal(entry) => entry,
             ToServer::Shares(dealing) => &dealing.entry,
-            ToServer::Hello(_) | ToServer::Chunk(_) | ToServer::Refuse(_) | ToServer::Described(_) => {
+            ToServer::Hello(_)
+            | ToServer::Chunk(_)
+            | ToServer::Refuse(_)
+            | ToServer::Described(_)
+            | ToServer::NotDescribed(_) => {
                 return false;
             }
         };
@@ -664,7 +668,7 @@ impl<R: CryptoRng> Core<R> {
             ToServer::Agree(entry) => !self.is_earlier(plan_of::<Agree>(entry)),
             ToServer::Hello(_) | ToServer::Reveal(_) => true,
             // A clustering is over when a round begins.
-            ToServer::Described(_) => false,
+            ToServer::Described(_) | ToServer::NotDescribed(_) => false,
         };
         !belongs || of_phase(message).is_some_and(|of| of > phase)
     }
@@ -792,7 +796,8 @@ fn plan<R: CryptoRng>(
         graph_seed: request.graph_seed,
     };
     check_plan(&plan, &setup.book, &setup.policy).map_err(|leak| match leak {
-        PlanLeak::Exposed(clients) | PlanLeak::SmallBlock(clients) => Abort::PlanLeaks { clients },
+        PlanLeak::Exposed(clients) => Abort::PlanLeaks { clients },
+        PlanLeak::SmallBlock(clients) => Abort::SmallBlock { clients },
         PlanLeak::Undecided => Abort::PlanLeaks {
             clients: ClientSet::default(),
         },
@@ -836,7 +841,7 @@ about_plan!(Keys, Shares, Complaint, Masked, Agree);
 /// The phase in which a message is sent.
 fn of_phase(message: &ToServer) -> Option<PhaseName> {
     match message {
-        ToServer::Hello(_) | ToServer::Refuse(_) | ToServer::Described(_) => None,
+        ToServer::Hello(_) | ToServer::Refuse(_) | ToServer::Described(_) | ToServer::NotDescribed(_) => None,
         ToServer::Keys(_) => Some(PhaseName::Advertise),
         ToServer::Shares(_) => Some(PhaseName::Share),
         ToServer::Complaint(_) | ToServer::Masked(_) | ToServer::Chunk(_) => Some(PhaseName::Mask),
@@ -857,5 +862,6 @@ fn kind(message: &ToServer) -> &'static str {
         ToServer::Reveal(_) => "reveal",
         ToServer::Refuse(_) => "refuse",
         ToServer::Described(_) => "described",
+        ToServer::NotDescribed(_) => "not described",
     }
 }

@@ -72,6 +72,32 @@ fn an_honest_round_is_verified_and_every_check_is_made() {
 }
 
 #[test]
+fn clusters_that_change_where_clients_count_in_groups_are_a_violation() {
+    for (blocks, overall) in [(2, Overall::Violated), (0, Overall::Verified)] {
+        let setup = Setup {
+            clusters: vec![(0..8).collect()],
+            ..two_clusters()
+        };
+        let mut run = Run::with(setup, 4, |policy| policy.blocks = blocks);
+        run.attempt(1, 0, &[]);
+        run.world.federation.setup.clusters = vec![(0..6).collect()];
+        run.attempt(2, 0, &[]);
+        let verdict = audit(run.federation(), &run.bundle());
+        assert_eq!(verdict.overall, overall, "{verdict}");
+        let found = |finding: &&veilsum_attestation::audit::Finding| {
+            matches!(finding.status, Status::Violated { .. })
+        };
+        let named: Vec<CheckName> = verdict
+            .findings
+            .iter()
+            .filter(found)
+            .map(|finding| finding.check)
+            .collect();
+        assert_eq!(named, vec![CheckName::Clustering; usize::from(blocks > 0)]);
+    }
+}
+
+#[test]
 fn a_verdict_is_the_same_after_a_trip_through_json_and_uses_three_words() {
     let run = Run::of(two_clusters(), 2, &[&[(3, 3)]]);
     let mut bundle = run.bundle();

@@ -112,7 +112,55 @@ fn a_plan_with_too_small_a_group_is_refused_before_anybody_trains() {
     };
     let mut world = World::of(Federation::with(setup, |policy| policy.blocks = 2), 1);
     let log = world.genesis_log();
-    assert!(matches!(world.start(log, 1), Err(Abort::PlanLeaks { .. })));
+    assert!(matches!(world.start(log, 1), Err(Abort::SmallBlock { .. })));
+}
+
+#[test]
+fn clients_keep_to_the_clusters_they_counted_in_also_after_a_restart() {
+    let mut world = world(3);
+    world.federation.setup.clusters = setup().clusters;
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    assert!(world.outcome.is_some());
+    // The server moves two clients: groups of another make.
+    world.federation.setup.clusters = vec![(0..10).collect(), (4..12).collect()];
+    for id in (0..6).map(ClientId) {
+        world.restart(id);
+    }
+    let log = world.log();
+    world.start(log, 2).unwrap();
+    world.run();
+    let regrouped = |world: &World| {
+        let errors = world.client_errors.iter();
+        errors
+            .filter(|(_, refusal)| *refusal == Refusal::Regrouped(1))
+            .count()
+    };
+    assert_eq!(regrouped(&world), 12);
+    assert!(matches!(world.aborted, Some(Abort::TooFewKeys { have: 0, .. })));
+    // With the old ones it goes on.
+    world.federation.setup.clusters = setup().clusters;
+    world.outcome = None;
+    let log = world.log();
+    world.start(log, 3).unwrap();
+    world.run();
+    assert!(world.outcome.is_some());
+    assert_eq!(regrouped(&world), 12);
+}
+
+#[test]
+fn where_nothing_is_counted_together_the_operator_may_name_other_clusters() {
+    let mut world = World::of(Federation::with(setup(), |policy| policy.blocks = 0), 3);
+    let log = world.genesis_log();
+    world.start(log, 1).unwrap();
+    world.run();
+    world.federation.setup.clusters = vec![(0..10).collect(), (4..12).collect()];
+    world.outcome = None;
+    let log = world.log();
+    world.start(log, 2).unwrap();
+    world.run();
+    assert!(world.outcome.is_some());
 }
 
 /// What it costs and what it gives: 40 clients, 5 % gone in every round, 30 rounds of updates that never change.

@@ -103,6 +103,58 @@ fn a_client_answers_only_what_its_policy_asks() {
 }
 
 #[test]
+fn a_clustering_that_is_over_is_not_described_again() {
+    let federation = Federation::with(setup(), |policy| policy.clustering = Some(rule(2, None)));
+    let mut world = World::of(federation, 1);
+    let log = world.genesis_log();
+    world.start(log, 3).unwrap();
+    world.run();
+    assert!(world.outcome.is_some());
+    // Rounds 1 and 2 were the first clustering.
+    let client = world.clients.get_mut(&ClientId(3)).unwrap();
+    assert_eq!(client.handle(ask(1), Now(0)), Err(Refusal::OldClustering(1)));
+    assert_eq!(client.described(1, vec![1]), Err(Refusal::OldClustering(1)));
+    for clustering in [2, 3, 2] {
+        client.handle(ask(clustering), Now(0)).unwrap();
+    }
+    let asked: Vec<u64> = std::iter::from_fn(|| client.poll_output())
+        .filter_map(|output| match output {
+            ClientOutput::Describe { clustering } => Some(clustering),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(asked, [2, 3, 2]);
+}
+
+#[test]
+fn clusters_hold_for_a_clustering_and_no_longer() {
+    let federation = Federation::with(setup(), |policy| policy.clustering = Some(rule(2, None)));
+    let mut world = World::of(federation, 1);
+    let mut log = world.genesis_log();
+    for (round, clusters, ends_well) in [
+        (1, vec![(0..8).collect::<Vec<u32>>()], true),
+        (2, vec![(0..7).collect()], false),
+        (3, vec![(0..7).collect()], true),
+        (4, vec![(0..8).collect()], false),
+    ] {
+        world.federation.setup.clusters = clusters;
+        world.outcome = None;
+        world.start(log, round).unwrap();
+        world.run();
+        assert_eq!(world.outcome.is_some(), ends_well, "round {round}");
+        log = world.log();
+    }
+    let regrouped = |clustering| {
+        let errors = world.client_errors.iter();
+        errors
+            .filter(|(_, refusal)| *refusal == Refusal::Regrouped(clustering))
+            .count()
+    };
+    // Client 7 is not asked in rounds 2 and 3, and what it was in clustering 1 does not bind it in clustering 2.
+    assert_eq!((regrouped(1), regrouped(2)), (7, 7));
+}
+
+#[test]
 fn an_answer_is_kept_before_it_is_sent() {
     let federation = Federation::new(setup());
     let mut client = client(&federation, Some(rule(10, None)));

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use rand_core::{Rng, SeedableRng};
 use veilsum_aggregation::cluster::*;
 use veilsum_attestation::disclosure::{CrowdRule, check};
+use veilsum_attestation::statement::Plan;
 
 fn rule(crowd: u32, crowd_orgs: u32) -> CrowdRule {
     CrowdRule { crowd, crowd_orgs }
@@ -27,14 +28,40 @@ fn plan(clients: usize, lists: &[&[usize]]) -> Membership {
     Membership::from_members(clients, &lists).unwrap()
 }
 
-fn mend(clusters: &Membership, orgs: &[u32], rule: CrowdRule, closeness: Option<Closeness<'_>>) -> Repaired {
-    repair(&Repair {
+fn wish<'a>(
+    clusters: &'a Membership,
+    orgs: &'a [u32],
+    rule: CrowdRule,
+    closeness: Option<Closeness<'a>>,
+) -> Repair<'a> {
+    Repair {
         clusters,
         orgs,
         rule,
+        alike: 0,
+        most: Plan::MOST_CLUSTERS,
         closeness,
         moves: Moves::default(),
-    })
+    }
+}
+
+fn mend(clusters: &Membership, orgs: &[u32], rule: CrowdRule, closeness: Option<Closeness<'_>>) -> Repaired {
+    repair(&wish(clusters, orgs, rule, closeness))
+}
+
+/// The fewest clients of exactly the same clusters, counted from the lists.
+fn fewest_alike(clusters: &Membership) -> usize {
+    let lists = members(clusters);
+    let of = |client: usize| -> Vec<usize> {
+        (0..lists.len())
+            .filter(|cluster| lists[*cluster].contains(&client))
+            .collect()
+    };
+    let covered: Vec<usize> = (0..clusters.clients())
+        .filter(|client| !of(*client).is_empty())
+        .collect();
+    let alike = |client: &usize| covered.iter().filter(|other| of(**other) == of(*client)).count();
+    covered.iter().map(alike).min().unwrap_or(usize::MAX)
 }
 
 /// Clients at these places on a line.
@@ -55,6 +82,8 @@ proptest! {
         crowd_orgs in 0_u32..3,
         makers in 1_u32..6,
         known in any::<bool>(),
+        alike in 0_u32..5,
+        most in 1_usize..6,
     ) {
         let divergences = line(&places);
         let tau = Threshold::Overlap(share).choose(&divergences).unwrap().tau;
@@ -63,17 +92,20 @@ proptest! {
         let orgs: Vec<u32> = (0..u32::try_from(n).unwrap()).map(|client| client % makers).collect();
         let rule = rule(crowd, crowd_orgs);
         let closeness = known.then_some(Closeness { divergences: &divergences, tau });
-        let repaired = mend(&clusters, &orgs, rule, closeness);
+        let repaired = repair(&Repair { alike, most, ..wish(&clusters, &orgs, rule, closeness) });
         prop_assert!(check(&repaired.clusters, &orgs, &rule).is_safe());
         prop_assert!(repaired.verdict.is_safe());
+        prop_assert!(fewest_alike(&repaired.clusters) >= alike as usize);
+        prop_assert!(repaired.clusters.clusters() <= most);
         prop_assert_eq!(repaired.clusters.clusters(), repaired.origins.len());
         prop_assert!(repaired.cost >= 0.0);
         // One cluster of all is the last plan before giving up, so clients are left out only where even that is unsafe.
-        let possible = n >= crowd as usize && n.min(makers as usize) >= crowd_orgs as usize;
+        let possible = n >= crowd.max(alike) as usize && n.min(makers as usize) >= crowd_orgs as usize;
         prop_assert_eq!(repaired.left_out.is_empty(), possible);
         // Nothing is inside another, and nothing is done to a safe plan.
         prop_assert_eq!(drop_contained(&repaired.clusters).clusters(), repaired.clusters.clusters());
-        if check(&clusters, &orgs, &rule).is_safe() {
+        let good = fewest_alike(&clusters) >= alike as usize && clusters.clusters() <= most;
+        if good && check(&clusters, &orgs, &rule).is_safe() {
             prop_assert!(repaired.steps.is_empty() && repaired.moved == 0);
             prop_assert_eq!(members(&repaired.clusters), members(&clusters));
         }
@@ -94,6 +126,81 @@ proptest! {
         rows.retain(|row| !row.is_empty());
         prop_assert_eq!(rows, members(&repaired.clusters));
     }
+}
+
+#[test]
+fn the_lonely_in_an_overlap_leave_it_together_where_that_costs_least() {
+    // Clients 5 and 6 are in both; groups of three want company for them. They are nearer to the first five.
+    let places = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 2.2, 2.2, 2.2, 2.2, 2.2];
+    let divergences = line(&places);
+    let clusters = plan(12, &[&[0, 1, 2, 3, 4, 5, 6], &[5, 6, 7, 8, 9, 10, 11]]);
+    let orgs: Vec<u32> = (0..12).collect();
+    let closeness = Some(Closeness {
+        divergences: &divergences,
+        tau: 1.3,
+    });
+    let rule = rule(2, 0);
+    let repaired = repair(&Repair {
+        alike: 3,
+        ..wish(&clusters, &orgs, rule, closeness)
+    });
+    assert_eq!(
+        members(&repaired.clusters),
+        [(0..7).collect::<Vec<_>>(), (7..12).collect()],
+        "{:?}",
+        repaired.steps
+    );
+    let because = Reason::Alone {
+        clients: vec![5, 6],
+        least: 3,
+    };
+    assert_eq!(
+        repaired
+            .steps
+            .iter()
+            .map(|step| step.because.clone())
+            .collect::<Vec<_>>(),
+        [Some(because.clone()), Some(because)]
+    );
+    // Two pairs a client are parted by less than tau: 5 of 0.1 for each of the two.
+    assert!((repaired.cost - 1.0).abs() < 1e-9, "{}", repaired.cost);
+    assert!(repaired.left_out.is_empty());
+    // Groups of two need nothing.
+    assert!(
+        repair(&Repair {
+            alike: 2,
+            ..wish(&clusters, &orgs, rule, closeness)
+        })
+        .steps
+        .is_empty()
+    );
+}
+
+#[test]
+fn too_many_clusters_are_merged_the_nearest_first() {
+    // A hundred pairs on a line, each pair at one place.
+    let places: Vec<f64> = (0..200_i32).map(|client| f64::from(client / 2).powi(2)).collect();
+    let divergences = line(&places);
+    let clusters = soft(&divergences, 0.5);
+    assert_eq!(clusters.clusters(), 100);
+    let orgs: Vec<u32> = (0..200).collect();
+    let closeness = Some(Closeness {
+        divergences: &divergences,
+        tau: 0.5,
+    });
+    let repaired = mend(&clusters, &orgs, rule(2, 0), closeness);
+    assert_eq!(repaired.clusters.clusters(), 64);
+    assert!(repaired.left_out.is_empty() && repaired.verdict.is_safe());
+    // The near end is merged, the far end stays as it was.
+    assert_eq!(members(&repaired.clusters).last().unwrap(), &[198, 199]);
+    assert!(matches!(
+        repaired.steps[0].because,
+        Some(Reason::TooMany {
+            clusters: 100,
+            most: 64
+        })
+    ));
+    assert_eq!(repaired.steps[0].action, Action::Merge { cluster: 0, with: 1 });
 }
 
 #[test]
@@ -179,6 +286,8 @@ fn moves_that_are_not_allowed_are_not_made() {
     let orgs: Vec<u32> = (0..12).collect();
     let only = |moves: Moves| {
         let repaired = repair(&Repair {
+            alike: 0,
+            most: Plan::MOST_CLUSTERS,
             clusters: &clusters,
             orgs: &orgs,
             rule: rule(5, 0),

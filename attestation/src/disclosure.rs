@@ -201,7 +201,14 @@ pub fn check(matrix: &Membership, orgs: &[u32], rule: &CrowdRule) -> Verdict {
 
 /// [`check`] with another limit than [`WORK_LIMIT`]. Parties that must agree use the same limit.
 pub fn check_within(matrix: &Membership, orgs: &[u32], rule: &CrowdRule, limit: u64) -> Verdict {
-    examine(matrix, orgs, *rule, limit, &mut Work::new(limit))
+    check_counting(matrix, orgs, rule, limit).0
+}
+
+/// [`check_within`], and how much of `limit` it took: at most all of it, and the same on every machine.
+pub fn check_counting(matrix: &Membership, orgs: &[u32], rule: &CrowdRule, limit: u64) -> (Verdict, u64) {
+    let mut work = Work::new(limit);
+    let verdict = examine(matrix, orgs, *rule, limit, &mut work);
+    (verdict, limit - work.left())
 }
 
 fn examine(matrix: &Membership, orgs: &[u32], rule: CrowdRule, limit: u64, work: &mut Work) -> Verdict {

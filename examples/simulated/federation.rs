@@ -188,6 +188,7 @@ impl Federation {
             initial: Arc::from(self.initial.as_slice()),
             wait_for: CLIENTS as usize,
             start_after: Duration::from_secs(30),
+            describe_within: Duration::from_mins(1),
             attempts: 2,
             witnesses: None,
             crash_at_step: None,

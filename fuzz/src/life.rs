@@ -173,7 +173,7 @@ impl Life {
                 assert_eq!(known, &entry.to_vec(), "two reveals in {}", place.0);
                 (place, "reveal", 0)
             }
-            ToServer::Hello(_) | ToServer::Complaint(_) | ToServer::Refuse(_) | ToServer::Described(_) => {
+            ToServer::Hello(_) | ToServer::Complaint(_) | ToServer::Refuse(_) | ToServer::Described(_) | ToServer::NotDescribed(_) => {
                 return;
             }
         };

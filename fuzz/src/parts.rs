@@ -90,7 +90,7 @@ impl Parts {
             entries: entries.into_iter().map(|part| part.1).collect(),
             payloads: others
                 .into_iter()
-                .filter(|part| [b'M', b'V'].contains(&part.0))
+                .filter(|part| ![b'C', b'Z'].contains(&part.0))
                 .collect(),
         }
     }

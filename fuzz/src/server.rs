@@ -217,7 +217,7 @@ impl Table {
             ToServer::Masked(entry) => ToServer::Masked(sign(&entry)),
             ToServer::Agree(entry) => ToServer::Agree(sign(&entry)),
             ToServer::Reveal(entry) => ToServer::Reveal(sign(&entry)),
-            other @ (ToServer::Hello(_) | ToServer::Chunk(_) | ToServer::Refuse(_)) => other,
+            other @ (ToServer::Hello(_) | ToServer::Chunk(_) | ToServer::Refuse(_) | ToServer::NotDescribed(_)) => other,
         }
     }
 
@@ -308,6 +308,7 @@ impl Table {
                         "Internal",
                         "BadPlan",
                         "PlanLeaks",
+                        "SmallBlock",
                         "MessageTooLarge",
                         "ServerLost"
                     ]

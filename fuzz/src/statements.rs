@@ -233,5 +233,5 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-const MAGIC: &[u8] = b"veilsum client journal 1\n";
+const MAGIC: &[u8] = b"veilsum client journal 2\n";
 const AAD: &[u8] = b"veilsum/v1/journal";

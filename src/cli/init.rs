@@ -190,6 +190,12 @@ fn clustering(args: &ConsortiumArgs) -> Result<Option<ClusteringRule>, Failure> 
         return Ok(None);
     };
     let given = &args.descriptors;
+    let Some(features) = feature_channels(args.learner) else {
+        return Err(Failure::say(
+            Exit::Usage,
+            "--cluster-by: this network has no features to cluster clients by; name the clusters with --clusters",
+        ));
+    };
     let noise = match (given.noise, given.clip, given.variance_floor) {
         (Some(multiplier), Some(clip), Some(floor)) => Some(NoiseRule {
             clip_micros: whole("--clip", clip, 1e6)?,
@@ -202,7 +208,7 @@ fn clustering(args: &ConsortiumArgs) -> Result<Option<ClusteringRule>, Failure> 
         threshold,
         every: given.recluster,
         images: given.images,
-        channels: given.channels.unwrap_or_else(|| feature_channels(args.learner)),
+        channels: given.channels.unwrap_or(features),
         noise,
     }))
 }

@@ -3,6 +3,7 @@
 use super::serve::{config_failure, limits};
 use super::{Format, runtime, system_seed};
 use crate::config::{ClientConfig, Frames, Located};
+use crate::describe;
 use crate::drive::client::{JoinError, JoinPlan, Work, join};
 use crate::events::{ClientEvent, JsonLines, Sink, Talk};
 use crate::exit::{Exit, Failure};
@@ -16,7 +17,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use veilsum_aggregation::client::Membership;
+use veilsum_attestation::statement::ClusteringRule;
 use veilsum_crypto::{ClientId, Digest};
+use veilsum_learner::{LearnError, Learner};
 use veilsum_transport::{PeerId, QuicConnector};
 
 /// Arguments of `veilsum join`.
@@ -111,12 +114,15 @@ fn join_all(args: &JoinArgs, sink: &mut dyn Sink<ClientEvent>) -> Result<Exit, F
         )
         .map_err(|_| Failure::say(Exit::Config, "nobody reads this client's events any more"))?;
     }
-    let learner = network::learner(&settings.learner, loaded.frames).map_err(config_failure)?;
+    let mut learner = network::learner(&settings.learner, loaded.frames).map_err(config_failure)?;
     if Digest(learner.layout().digest()) != genesis.policy.update.schema {
         return Err(Failure::say(
             Exit::Config,
             "this client's network does not have the shared tensors that the policy was signed for",
         ));
+    }
+    if let Some(rule) = &genesis.policy.clustering {
+        can_describe(&mut *learner, rule)?;
     }
     let store = ClientStore::open(&config.path(&settings.state)).map_err(config_failure)?;
     let member = Arc::new(Membership {
@@ -151,6 +157,16 @@ fn join_all(args: &JoinArgs, sink: &mut dyn Sink<ClientEvent>) -> Result<Exit, F
         result
     })?;
     Ok(Exit::Ok)
+}
+
+/// Whether this client's network has what the policy clusters clients by. What is wrong with its images alone is told when
+/// they are described.
+fn can_describe(learner: &mut dyn Learner, rule: &ClusteringRule) -> Result<(), Failure> {
+    match learner.features(0) {
+        Ok(features) => describe::possible(rule, features.channels).map_err(config_failure),
+        Err(error @ LearnError::NoEncoder) => Err(config_failure(error)),
+        Err(_) => Ok(()),
+    }
 }
 
 fn join_failure(error: JoinError) -> Failure {

@@ -55,6 +55,9 @@ struct RuleArgs {
     /// Clients that may collude or drop out, on top of the crowd.
     #[arg(long, value_name = "M", default_value_t = 0)]
     margin: u32,
+    /// Fewest clients in the same clusters, where the policy counts clients in groups (blocks); 0 where it does not.
+    #[arg(long, value_name = "B", default_value_t = 0)]
+    blocks: u32,
 }
 
 #[derive(Clone, Debug, Args)]

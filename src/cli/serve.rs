@@ -123,6 +123,7 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
         initial: Arc::from(initial),
         wait_for: settings.round.wait_for,
         start_after: Duration::from_secs(settings.round.start_after_s),
+        describe_within: Duration::from_secs(settings.round.describe_s),
         attempts: settings.round.attempts,
         witnesses: settings
             .witnesses

@@ -173,7 +173,17 @@ pub(super) fn static_window(world: &World) -> Result<WindowWords, EngineError> {
     if crowd > single + 1e-9 {
         wrong.push("more rounds give a larger crowd than one".to_owned());
     }
-    if survivor_sets.len() > 1 && window.check(&orgs, &rule).is_safe() {
+    let least = federation.policy.blocks;
+    let together = CrowdRule {
+        crowd: least,
+        crowd_orgs: 1,
+    };
+    if least > 0 && !window.check(&orgs, &together).is_safe() {
+        wrong.push(format!(
+            "rounds together give fewer than {least} clients away, who are counted together"
+        ));
+    }
+    if least == 0 && survivor_sets.len() > 1 && window.check(&orgs, &rule).is_safe() {
         wrong.push(
             "rounds over different survivors are said to be safe for updates that never change".to_owned(),
         );

@@ -306,7 +306,7 @@ fn policy(
         initial: veilsum_attestation::model_digest(&vec![0.5; usize::try_from(entries).unwrap_or_default()]),
         rounds: 1000,
         clustering: None,
-        blocks: 0,
+        blocks: size.blocks,
     })
 }
 

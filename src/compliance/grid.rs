@@ -2,6 +2,7 @@
 
 use super::scenario::{Layout, PolicySpec};
 use std::collections::BTreeSet;
+use veilsum_aggregation::cluster::too_few_alike;
 use veilsum_attestation::disclosure::{self, CrowdRule, Membership};
 use veilsum_crypto::ClientId;
 
@@ -24,6 +25,8 @@ pub struct Size {
     pub c_orgs: u32,
     /// Organisations.
     pub orgs: u32,
+    /// Clients counted together, all or none; 0 for each by itself.
+    pub blocks: u32,
 }
 
 impl Size {
@@ -43,6 +46,7 @@ impl Size {
             c: 2,
             c_orgs: 1,
             orgs: n.min(4),
+            blocks: 0,
         };
         if let Some(text) = &spec.colluders {
             size.m = size.number(text)?;
@@ -62,6 +66,9 @@ impl Size {
         }
         if let Some(text) = &spec.crowd_orgs {
             size.c_orgs = size.number(text)?;
+        }
+        if let Some(text) = &spec.blocks {
+            size.blocks = size.number(text)?;
         }
         Ok(size)
     }
@@ -99,10 +106,10 @@ impl Size {
         u32::try_from(total).map_err(|_| format!("`{text}` is {total} here"))
     }
 
-    /// Clients that every combination of the plan's sums must cover: `c + m + s`.
+    /// Clients that every combination of the plan's sums must cover: `c + m + s`, where a dropout takes its group along.
     #[must_use]
     pub fn need(&self) -> u32 {
-        self.c + self.m + self.s
+        self.c + self.m + self.s * (self.blocks * 2).saturating_sub(1).max(1)
     }
 
     /// The organisation of a client.
@@ -204,8 +211,10 @@ impl Size {
             crowd: self.need(),
             crowd_orgs: self.c_orgs,
         };
-        Membership::from_members(self.n as usize, &rows)
-            .is_ok_and(|matrix| disclosure::check(&matrix, &orgs, &rule).is_safe())
+        Membership::from_members(self.n as usize, &rows).is_ok_and(|matrix| {
+            too_few_alike(&matrix, self.blocks).is_none()
+                && disclosure::check(&matrix, &orgs, &rule).is_safe()
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use super::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use veilsum_aggregation::Outcome;
 use veilsum_attestation::audit::Verdict;
+use veilsum_attestation::block::counted;
 use veilsum_attestation::statement::ClientSet;
 use veilsum_crypto::ClientId;
 
@@ -72,11 +73,21 @@ fn judge_ending(
     if expect.sum {
         let out = union(world, &expect.out)?;
         let may = union(world, &expect.may_be_out)?;
-        let must: BTreeSet<ClientId> = invited
+        let must: ClientSet = invited
             .iter()
             .copied()
             .filter(|client| !out.contains(client) && !may.contains(client))
             .collect();
+        let least = world.federation.policy.blocks;
+        let (out, must) = match logged.and_then(|logged| logged.plan.as_ref()) {
+            // Whoever is out takes its group along.
+            Some(plan) if least > 0 => {
+                let must = counted(plan, least, &must);
+                let out = invited.iter().copied().filter(|client| !must.contains(client));
+                (out.collect(), must)
+            }
+            _ => (out, must),
+        };
         match ending {
             Some(Ending::Sum(outcome)) => {
                 if !must.is_subset(&outcome.survivors) {
@@ -102,9 +113,8 @@ fn judge_ending(
             }
             // Where the rule opens nothing on the survivors there must be, the sum that is due is none.
             Some(Ending::Abort(name)) if name == "ReleaseLeaks" && expect.withheld.is_none() => {
-                let survivors: ClientSet = must.iter().copied().collect();
                 let plan = logged.and_then(|logged| logged.plan.as_ref());
-                let released = plan.and_then(|plan| invariant::rule(world, plan, &survivors));
+                let released = plan.and_then(|plan| invariant::rule(world, plan, &must));
                 if released.is_none_or(|released| !released.is_empty()) {
                     judgement
                         .wrong

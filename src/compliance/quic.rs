@@ -279,6 +279,7 @@ impl<'a> Bed<'a> {
             initial: self.initial(),
             wait_for: self.clients.len() - self.too_late(),
             start_after: Duration::from_secs(10),
+            describe_within: Duration::from_secs(10),
             attempts: 1,
             witnesses: None,
             crash_at_step: None,

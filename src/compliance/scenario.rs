@@ -110,6 +110,9 @@ pub struct PolicySpec {
     /// How the clusters lie.
     #[serde(default)]
     pub clusters: Option<Layout>,
+    /// Clients counted together, all or none.
+    #[serde(default)]
+    pub blocks: Option<String>,
     /// Bits fewer than the sums need.
     #[serde(default)]
     pub bits_short: Option<u8>,
@@ -315,6 +318,7 @@ impl PolicySpec {
             crowd_orgs: either(&self.crowd_orgs, &scenario.crowd_orgs),
             orgs: either(&self.orgs, &scenario.orgs),
             clusters: self.clusters.or(scenario.clusters),
+            blocks: either(&self.blocks, &scenario.blocks),
             bits_short: self.bits_short.or(scenario.bits_short),
         }
     }

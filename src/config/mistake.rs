@@ -142,7 +142,7 @@ mod tests {
     fn a_slip_is_named_with_its_line_and_the_right_spelling() {
         let said = server("attempts = 3", "atempts = 3");
         assert!(
-            said.starts_with("line 25, column 1: unknown field `atempts`"),
+            said.starts_with("line 26, column 1: unknown field `atempts`"),
             "{said}"
         );
         assert!(said.ends_with("Did you mean `attempts`?"), "{said}");

@@ -49,6 +49,10 @@ pub struct RoundConfig {
     pub wait_for: usize,
     /// or after so many seconds, if at least the threshold is connected.
     pub start_after_s: u64,
+    /// How long a clustering waits for clients to describe their data, where the policy says so: long enough for the slowest
+    /// machine to look at its images once.
+    #[serde(default = "describe_s")]
+    pub describe_s: u64,
     /// Attempts at one round before the server gives up.
     pub attempts: u32,
 }
@@ -70,6 +74,10 @@ pub struct DeadlineConfig {
     /// How long a client whose connection is gone may take to come back before it counts as dropped.
     #[serde(default = "reconnect_s")]
     pub reconnect_s: u64,
+}
+
+fn describe_s() -> u64 {
+    120
 }
 
 fn reconnect_s() -> u64 {

@@ -443,7 +443,7 @@ impl Driver<'_> {
                 self.drawing.remove(&clustering);
                 match outcome {
                     Ok(descriptor) => self.described(clustering, descriptor),
-                    Err(error) => self.not_described(clustering, &error),
+                    Err(error) => self.not_described(clustering, "LearnerFailed", &error),
                 }
             }
             JobResult::Trained { generation, .. } if generation != self.generation => Ok(()),

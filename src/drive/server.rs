@@ -43,6 +43,8 @@ pub struct ServePlan {
     pub wait_for: usize,
     /// or after this long, if at least the threshold is connected.
     pub start_after: Duration,
+    /// How long a clustering waits for descriptors, where the policy clusters clients by their data.
+    pub describe_within: Duration,
     /// Attempts at one round before giving up.
     pub attempts: u32,
     /// Who must have cosigned the log's head before a round starts; nobody without it.
@@ -283,7 +285,10 @@ impl Driver<'_> {
                         attempt = Attempt(attempt.0 + 1);
                     }
                     tried += 1;
-                    let hopeless = matches!(abort, Abort::PlanLeaks { .. } | Abort::BadPlan(_));
+                    let hopeless = matches!(
+                        abort,
+                        Abort::PlanLeaks { .. } | Abort::SmallBlock { .. } | Abort::BadPlan(_)
+                    );
                     if hopeless || tried >= self.plan.attempts {
                         return Err(ServeError::Round {
                             round: failed,

@@ -73,6 +73,19 @@ pub enum ServerEvent {
         /// Bytes sent in this round so far.
         bytes_out: u64,
     },
+    /// Clients have not said what their data looks like, and the round waits for them.
+    Waiting {
+        /// Number of the clustering.
+        clustering: u64,
+        /// Clients that have.
+        described: u32,
+        /// Clients without whom there is no plan.
+        needed: u32,
+        /// Who is waited for.
+        clients: Vec<u32>,
+        /// Seconds until it goes on without them, if enough have.
+        seconds: u64,
+    },
     /// A client was put out of the round.
     Refused {
         /// Which.
@@ -157,6 +170,16 @@ impl fmt::Display for ServerEvent {
                 expected,
             } => write!(f, "client {client} connected ({connected} of {expected})"),
             Self::Disconnected { client } => write!(f, "client {client} disconnected"),
+            Self::Waiting {
+                clustering,
+                described,
+                needed,
+                clients,
+                seconds,
+            } => write!(
+                f,
+                "clustering {clustering}: {described} clients have described their data ({needed} are needed); clients {clients:?} have {seconds} s left"
+            ),
             Self::Clustered {
                 clustering,
                 overlap,

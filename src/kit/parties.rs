@@ -46,6 +46,7 @@ impl Writer<'_> {
                 },
                 wait_for: self.request.clients as usize,
                 start_after_s: 120,
+                describe_s: 120,
                 attempts: 3,
             },
             deadlines: DeadlineConfig {

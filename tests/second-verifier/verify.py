@@ -503,6 +503,11 @@ class Audit:
     def clustering(self):
         d = lambda holds, what: self.demand(holds, "clustering", what)
         c, known, held = self.policy.clustering, set(), {}
+        for a in self.attempts:
+            if c or self.policy.blocks:
+                sets = [members for _, members in a.plan.clusters]
+                number = c.number(a.plan.round) if c else 1
+                d(held.setdefault(number, sets) == sets, f"round {a.plan.round}: clusters changed")
         if c is None:
             return d(not self.descriptors, "descriptors that nobody asked for")
         for client, index, b in self.descriptors:
@@ -515,7 +520,6 @@ class Audit:
             shown = {who for who, index, b in self.descriptors if b.clustering == number and index < a.index}
             sets = [members for _, members in a.plan.clusters]
             d(set().union(*sets) <= shown, f"round {a.plan.round}: somebody without a descriptor")
-            d(held.setdefault(number, sets) == sets, f"round {a.plan.round}: clusters changed")
 
     def hand_down(self, plan):
         """Models of new clusters where the clients were clustered anew."""

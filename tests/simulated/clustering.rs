@@ -94,6 +94,57 @@ async fn all_pairs_close_is_one_cluster_of_all() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_that_stays_silent_is_waited_for_by_name_and_not_for_ever() {
+    let mut federation = clustered(1, rule(ThresholdRule::Overlap(1_000_000)));
+    // Kind 10 is the descriptor.
+    federation.mute = Some((2, 10));
+    let run = run(&federation, 17, 5_000, |_, _| ()).await;
+    let waiting: Vec<&ServerEvent> = run
+        .server
+        .iter()
+        .map(|stamped| &stamped.event)
+        .filter(|event| matches!(event, ServerEvent::Waiting { .. }))
+        .collect();
+    // A quarter of the minute there is has passed.
+    let [
+        ServerEvent::Waiting {
+            described: 7,
+            clients,
+            seconds: 45,
+            ..
+        },
+    ] = waiting[..]
+    else {
+        panic!("{waiting:?}");
+    };
+    assert_eq!(*clients, [2]);
+    let without: Vec<u32> = (0..8).filter(|client| *client != 2).collect();
+    assert_eq!(clusterings(&run), [(1, vec![without.clone()])]);
+    assert_eq!(survivors(&run), [without]);
+    assert_eq!(audit(&federation), Overall::Verified);
+}
+
+#[tokio::test(start_paused = true)]
+async fn clusters_by_data_leave_clients_enough_of_a_kind_to_count_together() {
+    for (seed, share) in [(18, 200_000), (19, 450_000), (20, 700_000)] {
+        let federation = founded(|request| {
+            request.rounds = 1;
+            (request.crowd, request.colluders, request.dropouts, request.blocks) = (2, 0, 0, 3);
+            request.clustering = Some(rule(ThresholdRule::Overlap(share)));
+        });
+        let run = run(&federation, seed, 5_000, |_, _| ()).await;
+        let (_, clusters) = clusterings(&run).remove(0);
+        let of = |client: u32| -> Vec<bool> { clusters.iter().map(|set| set.contains(&client)).collect() };
+        for client in 0..8 {
+            let alike = (0..8).filter(|other| of(*other) == of(client)).count();
+            assert!(alike >= 3, "{share}: {clusters:?}");
+        }
+        assert_eq!(survivors(&run), everybody(1));
+        assert_eq!(audit(&federation), Overall::Verified);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_group_counts_whole_or_not_at_all() {
     let federation = founded(|request| {
         request.rounds = 2;
@@ -167,6 +218,12 @@ async fn noise_is_paid_for_and_a_client_with_too_few_images_is_left_out() {
     assert_eq!(survivors(&run), [(0..7).collect::<Vec<u32>>()]);
     assert_eq!(audit(&federation), Overall::Verified);
     assert!(described(&run, 7).is_empty());
+    // It says so, and nobody waits for it; why is its own business.
+    let server = || run.server.iter().map(|stamped| &stamped.event);
+    assert!(server().any(
+        |event| matches!(event, ServerEvent::Refused { client: 7, reason } if reason == "it cannot describe its data (LearnerFailed)")
+    ));
+    assert!(!server().any(|event| matches!(event, ServerEvent::Waiting { .. })));
     let events = |client: usize| run.clients[client].0.iter().map(|stamped| &stamped.event);
     assert!(events(7).any(
         |event| matches!(event, ClientEvent::NotDescribed { reason, .. } if reason.contains("too few"))

@@ -28,14 +28,17 @@ use veilsum_transport::{
 /// Every frame a client sent, as it went onto the wire.
 pub(crate) type Tape = Arc<Mutex<Vec<Vec<u8>>>>;
 
-struct TapedConnector<C>(C, Tape);
-struct TapedLink<L>(L, Tape);
-struct TapedSender<S>(S, Tape);
+/// The frames of that kind that a client means to send do not leave it.
+type Mute = Option<u8>;
+
+struct TapedConnector<C>(C, Tape, Mute);
+struct TapedLink<L>(L, Tape, Mute);
+struct TapedSender<S>(S, Tape, Mute);
 
 impl<C: Connector> Connector for TapedConnector<C> {
     type Link = TapedLink<C::Link>;
     async fn connect(&self) -> Result<Self::Link, TransportError> {
-        Ok(TapedLink(self.0.connect().await?, Arc::clone(&self.1)))
+        Ok(TapedLink(self.0.connect().await?, Arc::clone(&self.1), self.2))
     }
 }
 
@@ -53,12 +56,15 @@ impl<L: Link> Link for TapedLink<L> {
     }
     fn split(self) -> (Self::Sender, Self::Receiver) {
         let (sender, receiver) = self.0.split();
-        (TapedSender(sender, self.1), receiver)
+        (TapedSender(sender, self.1, self.2), receiver)
     }
 }
 
 impl<S: FrameSender> FrameSender for TapedSender<S> {
     async fn send(&mut self, frame: Frame) -> Result<(), TransportError> {
+        if self.2 == Some(frame.kind) {
+            return Ok(());
+        }
         self.1.lock().unwrap().push(frame.body.to_vec());
         self.0.send(frame).await
     }
@@ -111,6 +117,8 @@ pub(crate) struct Federation {
     pub(crate) kit: Kit,
     pub(crate) genesis: Genesis,
     pub(crate) request: KitRequest,
+    /// A client whose frames of a kind do not leave it.
+    pub(crate) mute: Option<(u32, u8)>,
 }
 
 pub(crate) fn federation(rounds: u64) -> Federation {
@@ -133,6 +141,7 @@ pub(crate) fn founded(change: impl FnOnce(&mut KitRequest)) -> Federation {
         kit,
         genesis,
         request,
+        mute: None,
     }
 }
 
@@ -199,6 +208,7 @@ pub(crate) async fn run(
         initial: Arc::from(initial),
         wait_for: 8,
         start_after: Duration::from_secs(30),
+        describe_within: Duration::from_mins(1),
         attempts: 2,
         witnesses: None,
         crash_at_step: None,
@@ -210,7 +220,14 @@ pub(crate) async fn run(
     for (number, peer) in (0u32..).zip(&peers) {
         let tape = Tape::default();
         let secret = Arc::new(Mutex::new(Vec::new()));
-        let connector = TapedConnector(net.connector(*peer), Arc::clone(&tape));
+        let connector = TapedConnector(
+            net.connector(*peer),
+            Arc::clone(&tape),
+            federation
+                .mute
+                .filter(|(mute, _)| *mute == number)
+                .map(|(_, kind)| kind),
+        );
         let folder = dir.join(format!("clients/client-{number:02}"));
         let member = Arc::new(Membership {
             me: ClientId(number),

@@ -2,23 +2,31 @@
 //! the word that it is this client's, once for each clustering, is signed here.
 
 use super::{Client, ClientOutput, Membership};
-use crate::message::{Describe, Described, ToServer};
+use crate::message::{Described, NotDescribed, ToServer};
 use crate::refusal::Refusal;
 use rand_core::CryptoRng;
 use veilsum_attestation::statement::{Descriptor, Party, Signed, descriptor_digest};
-use veilsum_crypto::{BoundedVec, RoundId, WireError};
+use veilsum_crypto::{Attempt, BoundedVec, RoundId, WireError};
 
-/// Whether the policy has a clustering of that number.
-pub(super) fn check(member: &Membership, ask: Describe) -> Result<(), Refusal> {
-    let has = member
-        .policy
-        .clustering
-        .is_some_and(|rule| (1..=rule.number(RoundId(member.policy.rounds))).contains(&ask.clustering));
-    if has {
-        Ok(())
-    } else {
-        Err(Refusal::NoClustering(ask.clustering))
+/// Whether the policy has a clustering of that number, and this client has not taken part in a later one.
+///
+/// A client that was away cannot know which clustering is next, so it answers any later one. What that gives away is
+/// bounded: every clustering of the policy is in the budget that its organisation agreed to.
+pub(super) fn check(
+    member: &Membership,
+    clustering: u64,
+    last: Option<(RoundId, Attempt)>,
+) -> Result<(), Refusal> {
+    let Some(rule) = member.policy.clustering else {
+        return Err(Refusal::NoClustering(clustering));
+    };
+    if !(1..=rule.number(RoundId(member.policy.rounds))).contains(&clustering) {
+        return Err(Refusal::NoClustering(clustering));
     }
+    if last.is_some_and(|(round, _)| clustering < rule.number(round)) {
+        return Err(Refusal::OldClustering(clustering));
+    }
+    Ok(())
 }
 
 impl<R: CryptoRng> Client<R> {
@@ -30,7 +38,7 @@ impl<R: CryptoRng> Client<R> {
     /// # Errors
     /// [`Refusal`] for a clustering the policy does not have, or a descriptor that exceeds a message.
     pub fn described(&mut self, clustering: u64, descriptor: Vec<u8>) -> Result<(), Refusal> {
-        check(&self.member, Describe { clustering })?;
+        check(&self.member, clustering, self.last)?;
         let got = descriptor.len();
         let body = Descriptor {
             policy: self.member.policy_leaf,
@@ -61,6 +69,11 @@ impl<R: CryptoRng> Client<R> {
         });
         self.send(ToServer::Described(described));
         Ok(())
+    }
+
+    /// Tells the server that there will be no descriptor, so that it does not wait. It hears the name of the reason only.
+    pub fn not_described(&mut self, clustering: u64, reason: &str) {
+        self.send(ToServer::NotDescribed(NotDescribed::named(clustering, reason)));
     }
 }
 

@@ -24,7 +24,15 @@ pub(super) struct Record {
     policy: Digest,
     pub(super) last: Option<(RoundId, Attempt)>,
     pub(super) revealed: Option<RoundId>,
+    pub(super) grouping: Option<Grouping>,
     pub(super) stage: Stage,
+}
+
+/// Who is in which cluster, for as long as a clustering holds.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Grouping {
+    pub(super) clustering: u64,
+    pub(super) clusters: Digest,
 }
 
 /// How far the attempt `last` has come.
@@ -83,12 +91,14 @@ impl Record {
         member: &Membership,
         last: Option<(RoundId, Attempt)>,
         revealed: Option<RoundId>,
+        grouping: Option<Grouping>,
         stage: Stage,
     ) -> Self {
         Self {
             policy: member.policy_leaf,
             last,
             revealed,
+            grouping,
             stage,
         }
     }
@@ -272,5 +282,5 @@ pub enum JournalError {
     OtherPolicy,
 }
 
-const MAGIC: &[u8; 25] = b"veilsum client journal 1\n";
+const MAGIC: &[u8; 25] = b"veilsum client journal 2\n";
 const AAD: &[u8] = b"veilsum/v1/journal";

@@ -1,7 +1,7 @@
 //! Waits for: a plan. Sends: nothing yet, orders training. May drop here: yes, nobody counts on this client.
 //! The plan must name this client's policy, extend its log, be newer than its last round, and pass the disclosure rule.
 
-use super::journal::JournalError;
+use super::journal::{Grouping, JournalError};
 use super::{ClientOutput, Membership};
 use crate::message::{EntryBytes, PlanMessage};
 use crate::refusal::Refusal;
@@ -60,6 +60,7 @@ impl Training {
         last: Option<(RoundId, Attempt)>,
         revealed: Option<RoundId>,
         worked_on: Option<Digest>,
+        held_clusters: Option<Grouping>,
     ) -> Result<Self, Refusal> {
         let signed: Signed<Plan> = member
             .book
@@ -81,11 +82,19 @@ impl Training {
             return Err(Refusal::WrongContext);
         }
         check_plan(plan, &member.book, &member.policy).map_err(|leak| match leak {
-            PlanLeak::Exposed(clients) | PlanLeak::SmallBlock(clients) => Refusal::PlanLeaks { clients },
+            PlanLeak::Exposed(clients) => Refusal::PlanLeaks { clients },
+            PlanLeak::SmallBlock(clients) => Refusal::SmallBlock { clients },
             _ => Refusal::PlanLeaks {
                 clients: ClientSet::default(),
             },
         })?;
+        let grouping = grouping(member, plan);
+        if let (Some(before), Some(now)) = (held_clusters, grouping)
+            && before.clustering == now.clustering
+            && before != now
+        {
+            return Err(Refusal::Regrouped(now.clustering));
+        }
         let scope = Scope::new(member, message.entry.clone(), &signed);
         if scope.mine.is_empty() {
             return Err(Refusal::NotInvited(member.me));
@@ -95,6 +104,10 @@ impl Training {
 
     pub(super) fn round(&self) -> (RoundId, Attempt) {
         (self.scope.plan.round, self.scope.plan.attempt)
+    }
+
+    pub(super) fn grouping(&self, member: &Membership) -> Option<Grouping> {
+        grouping(member, &self.scope.plan)
     }
 
     pub(super) fn head(&self) -> Head {
@@ -107,4 +120,12 @@ impl Training {
             clusters: self.scope.mine.clone(),
         }
     }
+}
+
+/// The clusters of a plan, where the policy has them hold for a clustering.
+fn grouping(member: &Membership, plan: &Plan) -> Option<Grouping> {
+    Some(Grouping {
+        clustering: member.policy.clustering_of(plan.round)?,
+        clusters: plan.grouping(),
+    })
 }

@@ -3,7 +3,7 @@
 use super::{Closeness, Divergences, Membership, Moves, Repair, Repaired, Tau, Threshold, ThresholdError};
 use super::{repair, soft};
 use veilsum_attestation::disclosure::CrowdRule;
-use veilsum_attestation::statement::ThresholdRule;
+use veilsum_attestation::statement::{Plan, ThresholdRule};
 
 /// A plan and how it came about.
 #[derive(Clone, Debug)]
@@ -16,7 +16,16 @@ pub struct Planned {
     pub repaired: Repaired,
 }
 
-/// Soft clusters at a threshold, repaired until `rule` holds. `orgs` names the organisation of each client.
+/// What a plan must keep to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// What every combination of sums must cover, with the margin for colluders and dropouts in it.
+    pub rule: CrowdRule,
+    /// Fewest clients in the same clusters, where the policy counts clients in groups (blocks); 0 where it does not.
+    pub alike: u32,
+}
+
+/// Soft clusters at a threshold, repaired until `demand` is met. `orgs` names the organisation of each client.
 ///
 /// # Errors
 /// [`ThresholdError`] where the divergences give no threshold.
@@ -24,14 +33,16 @@ pub fn plan(
     divergences: &Divergences,
     threshold: Threshold,
     orgs: &[u32],
-    rule: CrowdRule,
+    demand: Demand,
 ) -> Result<Planned, ThresholdError> {
     let tau = threshold.choose(divergences)?;
     let wanted = soft(divergences, tau.tau);
     let repaired = repair(&Repair {
         clusters: &wanted,
         orgs,
-        rule,
+        rule: demand.rule,
+        alike: demand.alike,
+        most: Plan::MOST_CLUSTERS,
         closeness: Some(Closeness {
             divergences,
             tau: tau.tau,
@@ -72,18 +83,19 @@ mod tests {
             crowd: 3,
             crowd_orgs: 2,
         };
+        let demand = Demand { rule, alike: 0 };
         let all = plan(
             &divergences,
             ThresholdRule::Overlap(1_000_000).into(),
             &orgs,
-            rule,
+            demand,
         )
         .unwrap();
         assert_eq!(all.repaired.clusters.clusters(), 1);
         assert_eq!(all.repaired.clusters.size(0), 6);
         assert!(all.repaired.steps.is_empty() && all.repaired.verdict.is_safe());
         // Nobody close to anybody: six clusters of one, which no rule lets; what is left covers three clients or nobody.
-        let none = plan(&divergences, ThresholdRule::Overlap(0).into(), &orgs, rule).unwrap();
+        let none = plan(&divergences, ThresholdRule::Overlap(0).into(), &orgs, demand).unwrap();
         assert_eq!(none.wanted.clusters(), 6);
         assert!(none.repaired.verdict.is_safe());
         assert!(

@@ -11,17 +11,23 @@
 //! Cost is in the unit of the divergences: a pair that is put together although its divergence is above tau costs the
 //! excess, a pair that is parted although it is below costs the shortfall. Without divergences every such pair costs 1.
 //!
+//! Once no combination exposes anybody, two more wants are met in the same way: where the policy counts clients in groups,
+//! those of the same clusters must be enough for one, and there may be no more clusters than a plan holds. Neither step
+//! may undo what the rule asks for.
+//!
 //! The planner is the server's. Nothing rests on its judgement: clients and auditor check the plan it made.
 
+mod table;
 mod weigh;
 
 use std::fmt;
 
-use veilsum_attestation::disclosure::{CrowdRule, Verdict, check, crowd};
+use veilsum_attestation::disclosure::{CrowdRule, Verdict, check_within, crowd};
 
 use super::soft::companions;
 use super::{Divergences, Membership};
-use weigh::Table;
+use table::Table;
+use weigh::{Next, QUESTION};
 
 /// What tells whether two clients belong together.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +69,10 @@ pub struct Repair<'a> {
     pub orgs: &'a [u32],
     /// What every combination must cover, with the margin for colluders and dropouts in it.
     pub rule: CrowdRule,
+    /// Fewest clients in the same clusters, where the policy counts clients in groups (blocks); 0 where it does not.
+    pub alike: u32,
+    /// Most clusters.
+    pub most: usize,
     /// If it is known who belongs together.
     pub closeness: Option<Closeness<'a>>,
     /// What may be done.
@@ -73,7 +83,8 @@ pub struct Repair<'a> {
 #[derive(Clone, Debug)]
 pub struct Repaired {
     /// The clusters, in the order of the lowest number they are made of. Safe unless [`Repaired::verdict`] says otherwise,
-    /// which it only does for organisations that do not fit the clients.
+    /// which it only does for organisations that do not fit the clients; no more than [`Repair::most`], and with
+    /// [`Repair::alike`] clients of a kind.
     pub clusters: Membership,
     /// The numbers of the wanted clusters that each is made of, ascending.
     pub origins: Vec<Vec<usize>>,
@@ -95,11 +106,49 @@ pub struct Step {
     /// What.
     pub action: Action,
     /// What was wrong before; `None` for a cluster inside another, which is dropped for tidiness.
-    pub because: Option<Verdict>,
+    pub because: Option<Reason>,
     /// The effective crowd before and after, for information.
     pub crowd: (f64, f64),
     /// What it cost, at least 0.
     pub cost: f64,
+}
+
+/// Why a step was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A combination of sums covers too few.
+    Exposed(Verdict),
+    /// Clients of the same clusters that are too few to be counted together.
+    Alone {
+        /// The clients, ascending.
+        clients: Vec<usize>,
+        /// See [`Repair::alike`].
+        least: u32,
+    },
+    /// More clusters than a plan holds.
+    TooMany {
+        /// Clusters before the step.
+        clusters: usize,
+        /// See [`Repair::most`].
+        most: usize,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exposed(verdict) => write!(f, "{verdict}"),
+            Self::Alone { clients, least } => {
+                write!(
+                    f,
+                    "only clients {clients:?} are in the same clusters, and {least} are counted together"
+                )
+            }
+            Self::TooMany { clusters, most } => {
+                write!(f, "{clusters} clusters are more than the {most} of a plan")
+            }
+        }
+    }
 }
 
 /// See [`Step`].
@@ -162,7 +211,8 @@ impl fmt::Display for Step {
 
 /// Repairs a plan; see the module. One that is safe comes back as it is, without the clusters inside others.
 ///
-/// The same for every machine. Time grows with the clusters: tens take milliseconds, hundreds minutes.
+/// The same for every machine. Time grows with the clusters: tens take milliseconds. What is weighed has a limit in work,
+/// not in time, so that every machine gives up weighing at the same step; from there the cheapest merge is taken.
 #[must_use]
 pub fn repair(wanted: &Repair<'_>) -> Repaired {
     let mut table = Table::new(wanted);
@@ -170,21 +220,31 @@ pub fn repair(wanted: &Repair<'_>) -> Repaired {
     let mut now = crowd(&table.matrix());
     steps.extend(tidy(&mut table, now));
     let verdict = loop {
-        let verdict = check(&table.matrix(), wanted.orgs, &wanted.rule);
-        let Some((action, cost)) = table.choose(&verdict, wanted) else {
+        // What is hard to decide is hard for every client that must decide it too: such plans are not made.
+        let verdict = check_within(&table.matrix(), wanted.orgs, &wanted.rule, QUESTION);
+        let Some(Next { reason, actions }) = table.next(&verdict, wanted) else {
             break verdict;
         };
-        table.apply(action);
-        let before = now;
-        let dropped = tidy(&mut table, now);
-        now = crowd(&table.matrix());
-        steps.push(Step {
-            action,
-            because: Some(verdict),
-            crowd: (before, now),
-            cost,
-        });
-        steps.extend(dropped);
+        let last = actions.len().saturating_sub(1);
+        for (number, action) in actions.into_iter().enumerate() {
+            let cost = table.cost(action);
+            table.apply(action);
+            let before = now;
+            // Clients that move together are not tidied up after one by one.
+            let dropped = if number == last {
+                tidy(&mut table, now)
+            } else {
+                Vec::new()
+            };
+            now = crowd(&table.matrix());
+            steps.push(Step {
+                action,
+                because: Some(reason.clone()),
+                crowd: (before, now),
+                cost,
+            });
+            steps.extend(dropped);
+        }
     };
     let (clusters, origins) = table.finish();
     let covered = |clusters: &Membership, client: usize| {

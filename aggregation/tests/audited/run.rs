@@ -7,6 +7,7 @@ use std::sync::Arc;
 use veilsum_aggregation::{Client, Server};
 use veilsum_attestation::audit::{AuditError, Verdict};
 use veilsum_attestation::bundle::VectorName;
+use veilsum_attestation::statement::Policy;
 use veilsum_attestation::{Auditor, Log, Trust, model_digest};
 use veilsum_crypto::testing::rng;
 use veilsum_crypto::*;
@@ -32,7 +33,12 @@ pub(crate) fn two_clusters() -> Setup {
 
 impl Run {
     pub(crate) fn new(setup: Setup, seed: u64) -> Self {
-        let world = World::new(setup, seed);
+        Self::with(setup, seed, |_| ())
+    }
+
+    /// Under another policy.
+    pub(crate) fn with(setup: Setup, seed: u64, change: impl FnOnce(&mut Policy)) -> Self {
+        let world = World::of(Federation::with(setup, change), seed);
         let log = world.genesis_log();
         Self {
             world,

@@ -1,9 +1,12 @@
 //! Do descriptors come as the policy says, and does a clustering hold until the next one?
 //!
+//! Clusters that the operator names hold from the first round to the last where clients are counted in groups: new clusters
+//! make new groups.
+//!
 //! Whether the clusters follow from the descriptors takes the descriptors themselves, which no bundle of rounds holds.
 
 use super::enrolment::Charter;
-use super::report::Report;
+use super::report::{Check, Report};
 use super::verdict::CheckName;
 use crate::bundle::Transcript;
 use crate::statement::ClientSet;
@@ -12,6 +15,7 @@ use veilsum_crypto::{ClientId, RoundId};
 
 pub(super) fn check(transcript: &Transcript, charter: &Charter, report: &mut Report) {
     let mut check = report.check(CheckName::Clustering, None);
+    hold(transcript, charter, &mut check);
     let Some(rule) = charter.policy.clustering else {
         for (client, said) in &transcript.descriptors {
             check.violated(|| {
@@ -46,7 +50,6 @@ pub(super) fn check(transcript: &Transcript, charter: &Charter, report: &mut Rep
             )
         });
     }
-    let mut held: BTreeMap<u64, Vec<&ClientSet>> = BTreeMap::new();
     for attempt in &transcript.attempts {
         let plan = &attempt.plan.body;
         let number = rule.number(plan.round);
@@ -61,14 +64,6 @@ pub(super) fn check(transcript: &Transcript, charter: &Charter, report: &mut Rep
                 )
             });
         }
-        let clusters: Vec<&ClientSet> = plan.clusters.iter().map(|cluster| &cluster.members).collect();
-        let before = held.entry(number).or_insert_with(|| clusters.clone());
-        check.demand(*before == clusters, || {
-            format!(
-                "{}: the clusters are others than before in clustering {number}: sums over both tell clients apart",
-                plan.round
-            )
-        });
     }
     check.done();
     if !transcript.descriptors.is_empty() {
@@ -77,5 +72,24 @@ pub(super) fn check(transcript: &Transcript, charter: &Charter, report: &mut Rep
             None,
             "whether the clusters follow from the descriptors: the descriptors are not in this bundle",
         );
+    }
+}
+
+/// Whether the clusters stay what they are for as long as the policy says.
+fn hold(transcript: &Transcript, charter: &Charter, check: &mut Check<'_>) {
+    let mut held: BTreeMap<u64, Vec<&ClientSet>> = BTreeMap::new();
+    for attempt in &transcript.attempts {
+        let plan = &attempt.plan.body;
+        let Some(number) = charter.policy.clustering_of(plan.round) else {
+            return;
+        };
+        let clusters: Vec<&ClientSet> = plan.clusters.iter().map(|cluster| &cluster.members).collect();
+        let before = held.entry(number).or_insert_with(|| clusters.clone());
+        check.demand(*before == clusters, || {
+            format!(
+                "{}: the clusters are others than before in clustering {number}: sums over both tell clients apart",
+                plan.round
+            )
+        });
     }
 }

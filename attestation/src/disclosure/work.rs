@@ -14,6 +14,11 @@ impl Work {
         Self { left: limit }
     }
 
+    /// What may still be done.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
     /// Takes `cells` from what is left, or stays empty for good.
     pub(super) fn charge(&mut self, cells: usize) -> Result<(), Exhausted> {
         if let Some(left) = self.left.checked_sub(u64::try_from(cells).unwrap_or(u64::MAX)) {

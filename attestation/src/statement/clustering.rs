@@ -24,7 +24,7 @@ pub struct ClusteringRule {
 pub enum ThresholdRule {
     /// So that this share of all pairs is, in millionths.
     Overlap(u32),
-    /// In the largest relative jump between the sorted divergences.
+    /// In the largest relative jump between the sorted divergences; where there is none, everybody is close to everybody.
     Gap,
     /// Up to this divergence, in millionths.
     Fixed(u64),

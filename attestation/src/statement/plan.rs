@@ -3,6 +3,7 @@
 use super::{ClientSet, Kind, Statement};
 use crate::log::Head;
 use serde::{Deserialize, Serialize};
+use veilsum_crypto::label::Label;
 use veilsum_crypto::{Attempt, BoundedVec, ClientId, ClusterId, Digest, PlanContext, RoundId, SuiteId, Wire};
 
 /// One round's plan.
@@ -17,7 +18,7 @@ pub struct Plan {
     /// The log when the plan was made.
     pub head: Head,
     /// The clusters; a cluster's number is its place in this list.
-    pub clusters: BoundedVec<ClusterPlan, 64>,
+    pub clusters: BoundedVec<ClusterPlan, { Plan::MOST_CLUSTERS }>,
     /// Seed of the neighbour graph. The complete graph ignores it.
     pub graph_seed: [u8; 32],
 }
@@ -32,6 +33,9 @@ pub struct ClusterPlan {
 }
 
 impl Plan {
+    /// Most clusters of a plan.
+    pub const MOST_CLUSTERS: usize = 64;
+
     /// The clusters `client` is in, ascending, with their models.
     pub fn clusters_of(&self, client: ClientId) -> impl Iterator<Item = (ClusterId, &ClusterPlan)> {
         self.numbered()
@@ -47,6 +51,23 @@ impl Plan {
     #[must_use]
     pub fn cluster(&self, id: ClusterId) -> Option<&ClusterPlan> {
         self.clusters.get(usize::from(id.0))
+    }
+
+    /// Names who is in which cluster, whatever the models: plans of one clustering have the same.
+    #[must_use]
+    pub fn grouping(&self) -> Digest {
+        let mut bytes = Vec::new();
+        for cluster in &self.clusters {
+            bytes.extend_from_slice(
+                &u64::try_from(cluster.members.len())
+                    .unwrap_or(u64::MAX)
+                    .to_le_bytes(),
+            );
+            for client in cluster.members.iter() {
+                bytes.extend_from_slice(&client.0.to_le_bytes());
+            }
+        }
+        GROUPING.hash(&[&bytes])
     }
 
     /// Every client in at least one cluster.
@@ -80,3 +101,5 @@ impl Wire for Plan {
 impl Statement for Plan {
     const ENTRY_KIND: Kind = Kind::Plan;
 }
+
+const GROUPING: Label = Label::new("grouping");

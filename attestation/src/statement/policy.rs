@@ -4,7 +4,7 @@
 use super::{ClientSet, ClusteringRule, Kind, Statement};
 use serde::{Deserialize, Serialize};
 use veilsum_crypto::label::Label;
-use veilsum_crypto::{BoundedVec, Digest, Modulus, PublicIdentity, SuiteId, Wire};
+use veilsum_crypto::{BoundedVec, Digest, Modulus, PublicIdentity, RoundId, SuiteId, Wire};
 
 /// The consortium's parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +86,17 @@ impl Policy {
             least => self
                 .dropouts
                 .saturating_mul(least.saturating_mul(2).saturating_sub(1)),
+        }
+    }
+
+    /// The number of the clustering that a round's plan must follow, counted from 1: its clusters are the same throughout.
+    /// `None` where nothing keeps the server from naming others in each round.
+    #[must_use]
+    pub fn clustering_of(&self, round: RoundId) -> Option<u64> {
+        match self.clustering {
+            Some(rule) => Some(rule.number(round)),
+            // Groups hold for one clustering.
+            None => (self.blocks > 0).then_some(1),
         }
     }
 

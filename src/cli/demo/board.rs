@@ -214,6 +214,7 @@ impl Board {
             ServerEvent::Clustered { clusters, .. } => {
                 self.step.title = format!("{} clusters by what the clients' data looks like", clusters.len());
             }
+            waiting @ ServerEvent::Waiting { .. } => return Some(Cue::Note(waiting.to_string())),
             ServerEvent::Disconnected { .. } | ServerEvent::Other => {}
         }
         None

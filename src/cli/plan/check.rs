@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use veilsum_aggregation::cluster::{Reason, too_few_alike};
 use veilsum_attestation::disclosure::{
     Cover, CrowdRule, Exposure, Membership, Verdict, check, clusters_you_can_have, crowd, leverages, parity,
 };
@@ -34,6 +35,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
         ));
     }
     let verdict = check(&plan.matrix, &plan.org_numbers(), &rule);
+    let alone = too_few_alike(&plan.matrix, args.rule.blocks);
     let names = Names {
         clients: &plan.clients,
         organisations: plan.organisations.as_deref(),
@@ -56,7 +58,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
         }
     };
     print(&text)?;
-    Ok(if verdict.is_safe() {
+    Ok(if verdict.is_safe() && alone.is_none() {
         Exit::Ok
     } else {
         Exit::Refused
@@ -85,6 +87,22 @@ pub(super) struct Names<'a> {
 }
 
 impl Names<'_> {
+    /// Why a plan was changed, in one line.
+    pub(super) fn reason(self, reason: &Reason) -> String {
+        match reason {
+            Reason::Exposed(verdict) => self.verdict(verdict),
+            Reason::Alone { clients, least } => self.too_few(clients, *least),
+            other @ Reason::TooMany { .. } => other.to_string(),
+        }
+    }
+
+    fn too_few(self, clients: &[usize], least: u32) -> String {
+        format!(
+            "only {} are in the same clusters, and {least} are counted together",
+            self.clients(clients).join(", ")
+        )
+    }
+
     /// What is wrong with a plan, in one line.
     pub(super) fn verdict(self, verdict: &Verdict) -> String {
         match verdict {
@@ -142,6 +160,9 @@ pub(super) fn in_words(matrix: &Membership, names: Names<'_>, verdict: &Verdict,
         Verdict::Undecided(reason) => {
             let _ = writeln!(text, "NOT SAFE, because not decided: {reason}");
         }
+    }
+    if let Some(clients) = too_few_alike(matrix, rule.blocks) {
+        let _ = writeln!(text, "NO GROUPS: {}", names.too_few(&clients, rule.blocks));
     }
     let leverages = leverages(matrix);
     let worst = leverages
@@ -230,7 +251,8 @@ pub(super) fn as_json(matrix: &Membership, names: Names<'_>, verdict: &Verdict, 
         "schema": "veilsum-plan-check/1",
         "clients": matrix.clients(),
         "clusters": matrix.clusters(),
-        "rule": { "crowd": rule.crowd, "margin": rule.margin, "orgs": rule.orgs },
+        "rule": { "crowd": rule.crowd, "margin": rule.margin, "orgs": rule.orgs, "blocks": rule.blocks },
+        "too_few_alike": too_few_alike(matrix, rule.blocks).map(|clients| names.clients(&clients)),
         "verdict": word,
         "detail": detail,
         "effective_crowd": crowd.is_finite().then_some(crowd),

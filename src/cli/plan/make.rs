@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use veilsum_aggregation::cluster::{
-    Membership, Planned, Repaired, Tau, Threshold, multi_membership, plan, sharing,
+    Demand, Membership, Planned, Repaired, Tau, Threshold, multi_membership, plan, sharing,
 };
 
 use super::check::{Names, as_json, in_words, rule};
@@ -27,14 +27,17 @@ pub(super) fn run(args: &MakeArgs) -> Result<Exit, Failure> {
         Some(path) => Some(organisations(path, &table.clients).map_err(config)?),
         None => table.organisations.clone(),
     };
-    let crowd_rule = rule(args.rule, orgs.is_some())?;
+    let demand = Demand {
+        rule: rule(args.rule, orgs.is_some())?,
+        alike: args.rule.blocks,
+    };
     let (threshold, words) = threshold(args.threshold);
     let numbers = file::org_numbers(table.clients.len(), orgs.as_deref());
     let Planned {
         tau,
         wanted,
         repaired,
-    } = plan(&table.divergences, threshold, &numbers, crowd_rule)
+    } = plan(&table.divergences, threshold, &numbers, demand)
         .map_err(|error| Failure::new(Exit::Config, error))?;
     let clients = table.clients.len();
     let names = Names {

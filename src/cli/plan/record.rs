@@ -77,7 +77,7 @@ impl StepRecord {
         };
         Self {
             action,
-            because: step.because.as_ref().map(|verdict| names.verdict(verdict)),
+            because: step.because.as_ref().map(|reason| names.reason(reason)),
             crowd_before: finite(step.crowd.0),
             crowd_after: finite(step.crowd.1),
             cost: step.cost,

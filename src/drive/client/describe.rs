@@ -64,15 +64,19 @@ impl Driver<'_> {
         })?;
         match self.machine.described(clustering, descriptor) {
             Ok(()) => Ok(()),
-            Err(refusal) => self.not_described(clustering, &refusal),
+            Err(refusal) => self.not_described(clustering, refusal.name(), &refusal),
         }
     }
 
+    /// Tells the operator why, and the server that it need not wait. What the learner found wrong with the data is not its
+    /// business.
     pub(super) fn not_described(
         &mut self,
         clustering: u64,
+        name: &str,
         reason: &dyn std::fmt::Display,
     ) -> Result<(), JoinError> {
+        self.machine.not_described(clustering, name);
         self.emit(&ClientEvent::NotDescribed {
             clustering,
             reason: reason.to_string(),

@@ -8,13 +8,13 @@ use crate::drive::model::FROZEN;
 use crate::events::ServerEvent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 use veilsum_aggregation::message::Described;
-use veilsum_aggregation::{Gathering, ToServer};
+use veilsum_aggregation::{Gathering, ServerSetup, ToServer};
 use veilsum_attestation::Log;
 use veilsum_attestation::heir::heirs;
-use veilsum_attestation::statement::ClusteringRule;
+use veilsum_attestation::release::planning_rule;
+use veilsum_attestation::statement::{ClientSet, ClusteringRule};
 use veilsum_crypto::{ClientId, ClusterId, RoundId};
 use veilsum_learner::Descriptor;
 
@@ -30,10 +30,14 @@ impl Driver<'_> {
         }
         let mut gathering = Gathering::new(Arc::clone(&self.plan.setup), log, number);
         let known = self.descriptors(&mut gathering, &rule).await?;
-        let setup = &self.plan.setup;
-        let (planned, clusters) = describe::plan(&known, &setup.book, &setup.policy, &rule)
-            .map_err(|error| ServeError::Clustering(error.to_string()))?;
         let columns: Vec<ClientId> = known.keys().copied().collect();
+        let setup = Arc::clone(&self.plan.setup);
+        // Seconds for many clients: the links are served meanwhile.
+        let work = move || describe::plan(&known, &setup.book, &setup.policy, &rule);
+        let (planned, clusters) = tokio::task::spawn_blocking(work)
+            .await
+            .map_err(|_| ServeError::Internal("planning broke off"))?
+            .map_err(|error| ServeError::Clustering(error.to_string()))?;
         self.emit(&ServerEvent::Clustered {
             clustering: number,
             tau: planned.tau.tau.to_string(),
@@ -62,8 +66,9 @@ impl Driver<'_> {
         Ok(gathering.into_log())
     }
 
-    /// Waits for the descriptors of everybody who is connected, for a while for those of clients that are not (one that is
-    /// left out stays out until the next clustering), and for those of a threshold of clients in any case.
+    /// Waits for the descriptors of everybody who is connected and does not say that there will be none, for a while for
+    /// those of clients that are not (one that is left out stays out until the next clustering), and for those of enough
+    /// clients for a plan in any case. Who is still waited for is said once.
     async fn descriptors(
         &mut self,
         gathering: &mut Gathering,
@@ -83,33 +88,53 @@ impl Driver<'_> {
             self.ask(client, gathering, &known)?;
         }
         let began = Instant::now();
-        let deadline = began + Duration::from_millis(self.plan.setup.deadlines.advertise);
+        let deadline = began + self.plan.describe_within;
         let patience = (began + self.plan.start_after).min(deadline);
         let members = self.plan.setup.book.members().len();
         let wait_for = self.plan.wait_for.min(members - self.excluded.len());
-        let threshold = self.plan.setup.policy.threshold as usize;
+        let need = Need::of(&self.plan.setup);
+        let mut hint = Some(began + self.plan.start_after.min(self.plan.describe_within / 4));
         loop {
             let waited_for = |client: &&ClientId| {
                 !self.excluded.contains(client) && !known.contains_key(client) && !failed.contains(*client)
             };
             let all_here = !self.links.keys().any(|client| waited_for(&client));
             let everybody = known.len() + failed.len() >= wait_for;
-            if known.len() >= threshold && all_here && (everybody || Instant::now() >= patience) {
+            let enough = need.met(known.keys());
+            let now = Instant::now();
+            if enough && all_here && (everybody || now >= patience) {
                 return Ok(known);
             }
-            let until = if all_here && Instant::now() < patience {
-                patience
-            } else {
-                deadline
-            };
+            if hint.is_some_and(|hint| now >= hint) {
+                hint = None;
+                let waiting: ClientSet = self
+                    .plan
+                    .setup
+                    .book
+                    .members()
+                    .keys()
+                    .filter(waited_for)
+                    .copied()
+                    .collect();
+                self.emit(&ServerEvent::Waiting {
+                    clustering: gathering.clustering(),
+                    described: small(known.len()),
+                    needed: small(need.clients),
+                    clients: numbers(waiting.iter()),
+                    seconds: deadline.saturating_duration_since(now).as_secs(),
+                })?;
+            }
+            let patient = (all_here && now < patience).then_some(patience);
+            let until = [hint, patient].into_iter().flatten().fold(deadline, Instant::min);
             let event = match tokio::time::timeout_at(until, self.inbox.recv()).await {
                 Ok(event) => event.ok_or(ServeError::ListenerClosed)?,
                 Err(_) if until < deadline => continue,
-                Err(_) if known.len() >= threshold => return Ok(known),
+                Err(_) if enough => return Ok(known),
                 Err(_) => {
                     return Err(ServeError::TooFewDescriptors {
                         have: known.len(),
-                        need: threshold,
+                        need: need.clients,
+                        orgs: need.orgs,
                     });
                 }
             };
@@ -129,6 +154,15 @@ impl Driver<'_> {
                             })?;
                         }
                     }
+                }
+                Step::Said(client, ToServer::NotDescribed(word))
+                    if word.clustering == gathering.clustering() && !known.contains_key(&client) =>
+                {
+                    failed.insert(client);
+                    self.emit(&ServerEvent::Refused {
+                        client: client.0,
+                        reason: format!("it cannot describe its data ({})", word.name()),
+                    })?;
                 }
                 _ => {}
             }
@@ -190,5 +224,33 @@ impl Driver<'_> {
         for (cluster, model) in mine {
             self.post(client, Outgoing::Model(cluster, model));
         }
+    }
+}
+
+/// What it takes for a plan: below it not even one cluster of everybody may be opened, or the round is not held.
+struct Need {
+    clients: usize,
+    orgs: usize,
+    setup: Arc<ServerSetup>,
+}
+
+impl Need {
+    fn of(setup: &Arc<ServerSetup>) -> Self {
+        let policy = &setup.policy;
+        let rule = planning_rule(policy);
+        Self {
+            clients: policy.threshold.max(rule.crowd).max(policy.blocks) as usize,
+            orgs: rule.crowd_orgs as usize,
+            setup: Arc::clone(setup),
+        }
+    }
+
+    fn met<'a>(&self, known: impl ExactSizeIterator<Item = &'a ClientId>) -> bool {
+        let members = self.setup.book.members();
+        let clients = known.len();
+        let orgs: BTreeSet<_> = known
+            .filter_map(|client| Some(members.get(client)?.org))
+            .collect();
+        clients >= self.clients && orgs.len() >= self.orgs
     }
 }

@@ -30,13 +30,15 @@ pub enum ServeError {
     },
     /// Too few clients said what their data looks like.
     #[error(
-        "{have} clients described their data and {need} are needed to cluster them; look at the refusals above, start more clients, and run the server again: it goes on from its log"
+        "{have} clients described their data, and {need} of {orgs} organisation(s) are needed to cluster them; look at the refusals above, start more clients, and run the server again: it goes on from its log"
     )]
     TooFewDescriptors {
         /// Descriptors there are.
         have: usize,
-        /// Threshold.
+        /// Clients needed: the threshold, the crowd with its margins, or a group.
         need: usize,
+        /// Organisations needed.
+        orgs: usize,
     },
     /// The descriptors give no plan.
     #[error(
