@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod evidence;
 mod example;
+mod experiment;
 mod export;
 mod init;
 mod inspect;
@@ -50,6 +51,8 @@ enum Command {
     Export(export::ExportArgs),
     /// Say what clients' evidence files prove, trusting only the authority key.
     Evidence(evidence::EvidenceArgs),
+    /// Compare federated strategies on the same data, several seeds, with paired tests.
+    Experiment(experiment::ExperimentArgs),
     /// Step through a bundle's log: who is in, who left when, what was opened, what was withheld and why.
     Inspect(inspect::InspectArgs),
     /// Run what can go wrong against the real machines and compare with what must happen.
@@ -118,6 +121,7 @@ pub fn main() -> ExitCode {
         Command::Audit(args) => audit::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Evidence(args) => evidence::run(&args),
+        Command::Experiment(args) => experiment::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Compliance(args) => compliance::run_command(&args),
         Command::Plan(args) => plan::run(&args),

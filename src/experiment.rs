@@ -8,19 +8,32 @@
 //! * [`averaging`], [`masked`]: the means, plainly and by the protocol
 //! * [`corrector`]: `FedProx`, `FedDyn` and SCAFFOLD
 //! * [`disclosure`]: what a set-up shows of single clients
+//! * [`profile`], [`subspace`]: what that is, and how far apart two are
+//! * [`strategy`], [`scenario`], [`config`]: what a file says
+//! * [`run`], [`results`], [`statistics`]: what comes of it
 
 pub mod averaging;
+pub mod config;
 pub mod corrector;
 pub mod disclosure;
 pub mod federation;
 pub mod masked;
+pub mod profile;
+pub mod results;
+pub mod run;
+pub mod scenario;
+pub mod statistics;
+pub mod strategy;
+pub mod subspace;
 
 pub use averaging::{Averaging, Plain, Update};
+pub use config::{Aggregation, ExperimentConfig};
 pub use corrector::Bend;
 pub use disclosure::Disclosure;
 pub use federation::{Buffers, Federation, Schedule};
 pub use masked::{Masked, Masking};
 
+use crate::network::NetworkError;
 use veilsum_learner::LearnError;
 
 /// Why an experiment stops.
@@ -30,6 +43,20 @@ pub enum ExperimentError {
     /// A learner, its data or its settings.
     #[error(transparent)]
     Learn(#[from] LearnError),
+    /// A network that cannot be had.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// A wrong setting.
+    #[error("{key}: {reason}")]
+    Setting {
+        /// The key.
+        key: &'static str,
+        /// What is wrong and what to set.
+        reason: String,
+    },
+    /// What clients show of themselves gives no clusters.
+    #[error("the set-up gives no clusters: {0}")]
+    Set(String),
     /// Clusters that a method cannot work with.
     #[error("clusters: {0}")]
     Clusters(&'static str),

@@ -73,6 +73,13 @@ const EXAMPLES: &[Example] = &[
         ],
     ),
     (
+        "experiment run",
+        &[
+            "veilsum experiment run configs/experiments/hpe-mini.toml",
+            "veilsum experiment run configs/experiments/bmr-mini.toml --seeds 2 --out ./bmr --format json",
+        ],
+    ),
+    (
         "audit",
         &[
             "veilsum audit consortium/auditor/bundle.veil",
