@@ -140,7 +140,7 @@ impl Corrector {
             // Scored by the mean, as its authors do: the start of the next round is no model to use.
             Self::Dyn(state) => (state.fold(model.values(), mean, present), mean.to_vec()),
             Self::Scaffold(state) => {
-                let next = state.fold(model.values(), mean);
+                let next = state.fold(model.values(), mean, present);
                 (next.clone(), next)
             }
         };

@@ -62,10 +62,13 @@ impl Scaffold {
         upload
     }
 
-    pub(super) fn fold(&mut self, start: &[f32], mean: &[f32]) -> Vec<f32> {
+    pub(super) fn fold(&mut self, start: &[f32], mean: &[f32], present: usize) -> Vec<f32> {
         let (model, control) = mean.split_at_checked(start.len()).unwrap_or((mean, &[]));
+        // The mean is over those who are there, the variate's over all: c += 1/m Σ (c_k⁺ − c_k).
+        #[expect(clippy::cast_precision_loss, reason = "numbers of clients are far below 2^52")]
+        let share = present as f64 / self.controls.len().max(1) as f64;
         for (c, new) in self.server.iter_mut().zip(control) {
-            *c = f64::from(*new);
+            *c += share * (f64::from(*new) - *c);
         }
         let ways = model.iter().zip(start).zip(&self.trained);
         ways.map(|((mean, old), counts)| {
