@@ -259,7 +259,7 @@ impl DepthLearner {
         let corrected = correction
             .map(|given| Corrected::new(&self.store, given))
             .transpose()?;
-        let plain = correction.is_some_and(|given| given.optimiser() == LocalOptimiser::Sgd);
+        let descent = correction.is_some_and(|given| given.optimiser() == LocalOptimiser::Sgd);
         let mut rng = ChaCha20Rng::seed_from_u64(plan.seed ^ (u64::from(plan.round) << 32));
         let mut changes = ChaCha20Rng::seed_from_u64(rng_seed(plan, CHANGES));
         let mut pass = Pass::train(rng_seed(plan, OMISSIONS));
@@ -306,7 +306,7 @@ impl DepthLearner {
                     loss: value,
                 });
             }
-            if !plain {
+            if !descent {
                 let rate = plan.learning_rate * self.config.schedule.rate(step, steps);
                 optimiser.set_lr(rate);
                 optimiser.set_lr_group(ENCODER_GROUP, rate * self.config.encoder_rate);
@@ -413,10 +413,10 @@ impl DepthLearner {
         }
         let left_out = u32::try_from(self.data.train().len() - usable.len()).unwrap_or(u32::MAX);
         let saved = self.store.snapshot();
-        let plain = correction.is_some_and(|given| given.optimiser() == LocalOptimiser::Sgd);
+        let descent = correction.is_some_and(|given| given.optimiser() == LocalOptimiser::Sgd);
         let mut optimiser = match self.optimiser.take() {
-            Some(kept) if self.config.keep_moments && !plain => kept,
-            _ if plain => nn::Sgd::default().build(self.store.vars(), plan.learning_rate)?,
+            Some(kept) if self.config.keep_moments && !descent => kept,
+            _ if descent => nn::Sgd::default().build(self.store.vars(), plan.learning_rate)?,
             _ => {
                 let adam = nn::AdamW {
                     wd: self.config.weight_decay,
@@ -429,7 +429,7 @@ impl DepthLearner {
         match self.run(plan, &mut optimiser, &mut usable, left_out, correction) {
             Ok(report) => {
                 // Plain descent has nothing to keep.
-                self.optimiser = Some(optimiser).filter(|_| !plain);
+                self.optimiser = Some(optimiser).filter(|_| !descent);
                 Ok(report)
             }
             // The moments are spoilt too and dropped.
