@@ -77,23 +77,34 @@ pub fn pack(modulus: Modulus, words: &[u32]) -> Vec<u8> {
     out
 }
 
-/// Reads exactly `words.len()` entries and adds each to its lane, modulo 2^32.
+/// Whether bytes are so many packed entries: any bits are, but for those beyond the last.
 ///
 /// # Errors
 /// [`ResidueError::Length`] when the byte count is not that of so many entries, [`ResidueError::Padding`] when an unused
-/// bit is set. `words` is untouched then.
-pub fn add_packed(modulus: Modulus, bytes: &[u8], words: &mut [u32]) -> Result<(), ResidueError> {
-    let want = modulus.packed_len(words.len()).unwrap_or(usize::MAX);
+/// bit is set.
+pub fn check_packed(modulus: Modulus, bytes: &[u8], entries: usize) -> Result<(), ResidueError> {
+    let want = modulus.packed_len(entries).unwrap_or(usize::MAX);
     if bytes.len() != want {
         return Err(ResidueError::Length {
             got: bytes.len(),
             want,
         });
     }
-    let used = words.len() * usize::from(modulus.0) % 8;
+    // `packed_len` is some number, so this many bits do not overflow either.
+    let used = entries * usize::from(modulus.0) % 8;
     if used != 0 && bytes.last().is_some_and(|last| last >> used != 0) {
         return Err(ResidueError::Padding);
     }
+    Ok(())
+}
+
+/// Reads exactly `words.len()` entries and adds each to its lane, modulo 2^32.
+///
+/// # Errors
+/// [`ResidueError::Length`] when the byte count is not that of so many entries, [`ResidueError::Padding`] when an unused
+/// bit is set. `words` is untouched then.
+pub fn add_packed(modulus: Modulus, bytes: &[u8], words: &mut [u32]) -> Result<(), ResidueError> {
+    check_packed(modulus, bytes, words.len())?;
     let mut bit = 0;
     for word in words {
         // An entry and the bits before it in its first byte fit eight bytes; the last entries have fewer bytes left.
@@ -125,13 +136,7 @@ fn low_word(held: u64) -> u32 {
 /// As [`add_packed`].
 pub fn unpack(modulus: Modulus, bytes: &[u8], entries: usize) -> Result<Vec<u32>, ResidueError> {
     // The length is checked before allocating, so a hostile count costs nothing.
-    let want = modulus.packed_len(entries).unwrap_or(usize::MAX);
-    if bytes.len() != want {
-        return Err(ResidueError::Length {
-            got: bytes.len(),
-            want,
-        });
-    }
+    check_packed(modulus, bytes, entries)?;
     let mut words = vec![0; entries];
     add_packed(modulus, bytes, &mut words)?;
     Ok(words)

@@ -16,8 +16,8 @@ use veilsum_attestation::dealing::BoxPlace;
 use veilsum_attestation::release::release_for;
 use veilsum_attestation::statement::{Agree, ClientSet, Complaint, FalseComplaint, Masked, Shares};
 use veilsum_crypto::chunk::{self, Chunking};
-use veilsum_crypto::residue::add_packed;
-use veilsum_crypto::{BoundedVec, ClientId, ClusterId, Signature};
+use veilsum_crypto::residue::{ResidueError, add_packed, check_packed};
+use veilsum_crypto::{BoundedVec, ClientId, ClusterId, Digest, Signature};
 
 /// Sums and uploads so far.
 pub(super) struct Collect {
@@ -55,8 +55,14 @@ struct Group {
 struct Upload {
     entry: Vec<u8>,
     masked: Masked,
-    /// Chunks in order, per cluster.
-    received: BTreeMap<ClusterId, Vec<Vec<u8>>>,
+    received: BTreeMap<ClusterId, Vector>,
+}
+
+/// The chunks of a vector so far, in order.
+#[derive(Default)]
+struct Vector {
+    bytes: Vec<u8>,
+    leaves: Vec<Digest>,
 }
 
 impl Collect {
@@ -108,9 +114,9 @@ impl Collect {
                 upload
                     .received
                     .iter()
-                    .map(|(cluster, chunks)| Received {
+                    .map(|(cluster, vector)| Received {
                         cluster: *cluster,
-                        chunks: u32::try_from(chunks.len()).unwrap_or(u32::MAX),
+                        chunks: u32::try_from(vector.leaves.len()).unwrap_or(u32::MAX),
                     })
                     .collect()
             })
@@ -205,7 +211,7 @@ impl Collect {
         let received = masked
             .vectors
             .iter()
-            .map(|vector| (vector.cluster, Vec::new()))
+            .map(|vector| (vector.cluster, Vector::default()))
             .collect();
         self.open.insert(
             from,
@@ -231,17 +237,23 @@ impl Collect {
         let received = upload.received.get_mut(&chunk.cluster).ok_or(Refusal::BadMasked(
             "a chunk is for another cluster than the client's",
         ))?;
-        if chunk.index as usize != received.len() {
+        let index = received.leaves.len();
+        if chunk.index as usize != index {
             return Err(Refusal::BadMasked("chunks are not in order"));
         }
-        if self.chunking.bytes(received.len()) != Some(chunk.bytes.len()) {
-            return Err(Refusal::BadMasked("a chunk has the wrong length"));
-        }
-        received.push(chunk.bytes);
+        let length = Refusal::BadMasked("a chunk has the wrong length");
+        let entries = self.chunking.range(index).ok_or(length.clone())?.len();
+        check_packed(self.chunking.modulus(), &chunk.bytes, entries).map_err(|error| match error {
+            ResidueError::Padding => Refusal::BadMasked("a vector has bits set beyond its last entry"),
+            _ => length,
+        })?;
+        // Hashed while it is in the cache; kept in one piece, as it is stored.
+        received.leaves.push(chunk::leaf(index, &chunk.bytes));
+        received.bytes.extend_from_slice(&chunk.bytes);
         let complete = upload
             .received
             .values()
-            .all(|chunks| chunks.len() == self.chunking.count());
+            .all(|vector| vector.leaves.len() == self.chunking.count());
         if complete && let Some(upload) = self.open.remove(&from) {
             self.count_in(core, from, upload)?;
         }
@@ -257,37 +269,24 @@ impl Collect {
     ) -> Result<(), Refusal> {
         let bad = Refusal::BadMasked("a vector is not the one its statement commits to");
         for vector in &upload.masked.vectors {
-            let chunks = upload.received.get(&vector.cluster).ok_or(bad.clone())?;
-            let leaves: Vec<_> = chunks
-                .iter()
-                .enumerate()
-                .map(|(index, bytes)| chunk::leaf(index, bytes))
-                .collect();
-            if chunk::root(&leaves) != vector.root {
+            let received = upload.received.get(&vector.cluster).ok_or(bad.clone())?;
+            if chunk::root(&received.leaves) != vector.root {
                 return Err(bad);
-            }
-            // Padding bits are checked before anything is added, so a bad chunk leaves every sum as it was.
-            for (index, bytes) in chunks.iter().enumerate() {
-                let entries = self.chunking.range(index).ok_or(bad.clone())?.len();
-                veilsum_crypto::residue::unpack(self.chunking.modulus(), bytes, entries)
-                    .map_err(|_| Refusal::BadMasked("a vector has bits set beyond its last entry"))?;
             }
         }
         let entries = self.chunking.entries();
         let group = self.groups.iter_mut().find(|group| group.members.contains(&from));
         let mut group = group.filter(|group| group.missing.len() > 1 || !group.sums.is_empty());
-        for (cluster, chunks) in upload.received {
+        for (cluster, Vector { bytes, .. }) in upload.received {
             let sum = match group.as_mut() {
                 Some(group) => group.sums.entry(cluster).or_insert_with(|| vec![0; entries]),
                 None => self.sums.get_mut(&cluster).ok_or(bad.clone())?,
             };
-            for (stretch, bytes) in sum.chunks_mut(self.chunking.entries_per_chunk()).zip(&chunks) {
-                add_packed(self.chunking.modulus(), bytes, stretch).map_err(|_| bad.clone())?;
-            }
+            add_packed(self.chunking.modulus(), &bytes, sum).map_err(|_| bad.clone())?;
             core.outputs.push_back(ServerOutput::Store {
                 client: from,
                 cluster,
-                bytes: chunks.concat(),
+                bytes,
             });
         }
         let index = core.log.entries().len() as u64;
