@@ -249,7 +249,7 @@ mod tests {
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Bytes {
         before: u16,
-        bytes: BoundedVec<u8, 300>,
+        short: BoundedVec<u8, 300>,
         lists: BoundedVec<BoundedVec<u8, 4>, 3>,
     }
     impl Wire for Bytes {
@@ -267,7 +267,7 @@ mod tests {
     fn bytes(before: u16, bytes: &[u8], lists: &[Vec<u8>]) -> Bytes {
         Bytes {
             before,
-            bytes: BoundedVec::new(bytes.to_vec()).unwrap(),
+            short: BoundedVec::new(bytes.to_vec()).unwrap(),
             lists: BoundedVec::new(
                 lists
                     .iter()
@@ -360,12 +360,12 @@ mod tests {
         );
         // As text they are a list of numbers, as ever.
         let text = serde_json::to_string(&bytes(1, &[7, 8], &[])).unwrap();
-        assert_eq!(text, r#"{"before":1,"bytes":[7,8],"lists":[]}"#);
+        assert_eq!(text, r#"{"before":1,"short":[7,8],"lists":[]}"#);
         assert_eq!(
             serde_json::from_str::<Bytes>(&text).unwrap(),
             bytes(1, &[7, 8], &[])
         );
-        assert!(serde_json::from_str::<Bytes>(r#"{"before":1,"bytes":"78","lists":[]}"#).is_err());
+        assert!(serde_json::from_str::<Bytes>(r#"{"before":1,"short":"78","lists":[]}"#).is_err());
     }
 
     proptest! {
