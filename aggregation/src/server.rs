@@ -474,7 +474,7 @@ impl Phase {
             (Self::Share(phase), ToServer::Shares(dealing)) => phase.accept(core, from, dealing),
             (Self::Collect(phase), ToServer::Complaint(entry)) => phase.accept_complaint(core, from, &entry),
             (Self::Collect(phase), ToServer::Masked(entry)) => phase.accept_masked(core, from, &entry),
-            (Self::Collect(phase), ToServer::Chunk(chunk)) => phase.accept_chunk(core, from, chunk),
+            (Self::Collect(phase), ToServer::Chunk(chunk)) => phase.accept_chunk(core, from, &chunk),
             (Self::Agree(phase), ToServer::Agree(entry)) => phase.accept(core, from, &entry),
             (Self::Unmask(phase), ToServer::Reveal(entry)) => phase.accept(core, from, &entry),
             (_, message) => Err(Refusal::OutOfOrder {

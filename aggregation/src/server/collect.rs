@@ -228,7 +228,7 @@ impl Collect {
         &mut self,
         core: &mut Core<R>,
         from: ClientId,
-        chunk: Chunk,
+        chunk: &Chunk,
     ) -> Result<(), Refusal> {
         let upload = self
             .open
@@ -249,6 +249,11 @@ impl Collect {
         })?;
         // Hashed while it is in the cache; kept in one piece, as it is stored.
         received.leaves.push(chunk::leaf(index, &chunk.bytes));
+        if index == 0 {
+            received
+                .bytes
+                .reserve_exact(self.chunking.total_bytes().unwrap_or_default());
+        }
         received.bytes.extend_from_slice(&chunk.bytes);
         let complete = upload
             .received
