@@ -281,6 +281,37 @@ fn gone(kept: &Kept) {
         names
     };
     let before = folders();
+    // The page is written whole or not at all, and never over what it is made from.
+    let page = kept.folder.path().join("page.html").to_str().unwrap().to_owned();
+    let bundle = kept
+        .consortium
+        .join("auditor/bundle.veil")
+        .to_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(kept.audit(&bundle, &["--html", &page]).0, Some(0));
+    let first = std::fs::read_to_string(&page).unwrap();
+    for line in [
+        "<!DOCTYPE html>",
+        "Nothing wrong was found. ",
+        "<h4>Who left, and when</h4>",
+        "before its update arrived</td>",
+    ] {
+        assert!(first.contains(line), "{line}\n{first}");
+    }
+    assert_eq!(kept.audit(&bundle, &["--html", &page]).0, Some(0));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), first);
+    let whole = std::fs::read(&bundle).unwrap();
+    let over = veilsum(&["audit", "--trust", &kept.trust, "--html", &bundle, &bundle]);
+    assert_eq!(over.status.code(), Some(3), "{}", text(&over));
+    assert!(text(&over).contains("would overwrite"));
+    assert_eq!(std::fs::read(&bundle).unwrap(), whole);
+    let cut = kept.folder.path().join("cut.veil").to_str().unwrap().to_owned();
+    std::fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(kept.audit(&cut, &["--html", &page]).0, Some(6));
+    let unreadable = std::fs::read_to_string(&page).unwrap();
+    assert!(unreadable.contains("cannot be read, so it proves nothing") && !unreadable.contains("verified"));
+
     let (file, ran) = kept.export("kept.veil", &["--keep-rounds", "2"]);
     assert!(ran.status.success(), "{}", text(&ran));
     assert!(text(&ran).contains("gone by retention"), "{}", text(&ran));

@@ -22,6 +22,7 @@
 //! | `model` | is each new model the old one plus the mean update? |
 //! | `witness` | did a quorum of witnesses cosign a head of this log? |
 //! | `limits` | what no bundle can show |
+//! | `course`, `page` | how far each client came; the verdict as a page for people |
 //! | `subset` | the same of single statements with proofs, for those who see less than the log |
 //!
 //! Memory: the entries, and O(d) per cluster. Vectors are read once, chunk by chunk.
@@ -30,6 +31,7 @@ mod agreement;
 mod clustering;
 pub mod command;
 mod complaint;
+mod course;
 mod disclosure;
 mod ending;
 mod enrolment;
@@ -37,6 +39,7 @@ mod lanes;
 mod limits;
 mod log;
 mod model;
+pub mod page;
 mod phases;
 mod plan;
 mod report;
@@ -52,7 +55,10 @@ mod verdict;
 mod witness;
 
 pub use sample::{Sample, Share, detection};
-pub use verdict::{CheckName, Finding, HeadSummary, Overall, ReleasedCluster, RoundSummary, Status, Verdict};
+pub use verdict::{
+    About, CheckName, Closed, Course, Finding, HeadSummary, Overall, ReleasedCluster, RoundSummary, Status,
+    Step, Verdict,
+};
 
 use crate::bundle::{Attempt, BundleError, BundleReader, DueList, Part, Record, Transcript, parse_head};
 use crate::merkle::Tree;
@@ -221,6 +227,7 @@ impl Auditor {
             log::signed_head(&note, &checkpoint, &log.tree, self.federation, None, &mut report);
             return Ok(give_up(report, "the log does not begin with a policy"));
         };
+        report.about(&charter.policy, &self.trust.name, "auditor", &checkpoint);
         let server = Some(charter.policy.server);
         log::signed_head(
             &note,

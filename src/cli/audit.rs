@@ -24,6 +24,9 @@ pub(super) struct AuditArgs {
     /// How the verdict is printed.
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
+    /// Where the verdict is written as well, as a page for people: one HTML file, nothing fetched, nothing run.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// The witnesses' policy file (C2SP tlog-policy): its quorum must have cosigned the log. Without it, the one that
     /// `auditor.toml` names.
     #[arg(long, value_name = "POLICY")]
@@ -92,6 +95,7 @@ pub(super) fn run(args: &AuditArgs) -> Result<Exit, Failure> {
                     bundle,
                     trust: args.trust.as_deref(),
                     shape: shape(args.format),
+                    html: args.html.as_deref(),
                     witnesses: args.witnesses.as_deref(),
                     since: args.since,
                     keep_rounds: args.keep_rounds,

@@ -1,13 +1,13 @@
 //! What `veilsum audit` and `veilsum-audit` do: one code, so that the small tool and the large one cannot differ in a word
 //! or an exit code.
 //!
-//! Files are read here, nothing is written but a fork file, and what is printed goes to the writer given.
+//! Files are read here, nothing is written but a page or a fork file, and what is printed goes to the writer given.
 
 mod fork;
 
 pub use fork::{ForkRequest, check_fork, fork};
 
-use super::{Auditor, Overall, Progress, Sample, Share, Trust, Verdict};
+use super::{Auditor, Overall, Progress, Sample, Share, Trust, Verdict, page};
 use crate::tlog::TrustPolicy;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -69,6 +69,8 @@ pub struct AuditRequest<'a> {
     pub trust: Option<&'a Path>,
     /// How the verdict is printed.
     pub shape: Shape,
+    /// Where the verdict is written as a page, besides.
+    pub html: Option<&'a Path>,
     /// The witnesses' policy file; without it the one `auditor.toml` names, if it does.
     pub witnesses: Option<&'a Path>,
     /// Cosignatures from before this, POSIX seconds, do not count.
@@ -91,6 +93,7 @@ impl<'a> AuditRequest<'a> {
             bundle,
             trust: None,
             shape: Shape::Human,
+            html: None,
             witnesses: None,
             since: 0,
             keep_rounds: None,
@@ -124,12 +127,15 @@ pub fn read_share(text: &str) -> Result<Share, String> {
     }
 }
 
-/// Audits a bundle and prints the verdict.
+/// Audits a bundle and prints the verdict; then writes the page, if one is asked for.
 ///
 /// # Errors
 /// [`CommandError`].
 pub fn audit(request: &AuditRequest<'_>, out: &mut dyn Write) -> Result<Ending, CommandError> {
     let path = trust_path(request.trust, request.bundle);
+    if let Some(html) = request.html {
+        spare(html, [request.bundle, &path])?;
+    }
     let asked = read_auditor(&path)?;
     let mut auditor = Auditor::new(asked.trust).map_err(config)?;
     let policy = request.witnesses.map(Path::to_path_buf).or(asked.witnesses);
@@ -152,6 +158,8 @@ pub fn audit(request: &AuditRequest<'_>, out: &mut dyn Write) -> Result<Ending, 
         Some(sample) => auditor.spot_check(file, sample, &mut |progress| line.tell(progress)),
     };
     line.clear();
+    let name = request.bundle.file_name().unwrap_or_default();
+    let name = name.to_string_lossy();
     match audited {
         Ok(verdict) => {
             match request.shape {
@@ -164,6 +172,9 @@ pub fn audit(request: &AuditRequest<'_>, out: &mut dyn Write) -> Result<Ending, 
                         verdict: &verdict,
                     },
                 )?,
+            }
+            if let Some(html) = request.html {
+                write_whole(html, &page::page(&verdict, &name))?;
             }
             Ok(if verdict.overall == Overall::Verified {
                 Ending::Clean
@@ -184,9 +195,36 @@ pub fn audit(request: &AuditRequest<'_>, out: &mut dyn Write) -> Result<Ending, 
                     },
                 )?;
             }
+            if let Some(html) = request.html {
+                write_whole(html, &page::unreadable(&reason, &name))?;
+            }
             Err(CommandError::Unreadable(reason))
         }
     }
+}
+
+/// A page must not take the place of what it is made from.
+fn spare(html: &Path, inputs: [&Path; 2]) -> Result<(), CommandError> {
+    let place = |path: &Path| std::fs::canonicalize(path).ok();
+    match inputs
+        .iter()
+        .find(|input| place(html).is_some() && place(html) == place(input))
+    {
+        Some(input) => Err(CommandError::Config(format!(
+            "the page would overwrite {}; give --html another file",
+            input.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Written beside its place and renamed: nobody is handed half of it.
+fn write_whole(path: &Path, text: &str) -> Result<(), CommandError> {
+    let fault = |error| CommandError::Config(format!("cannot write {}: {error}", path.display()));
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    std::fs::write(&beside, text).map_err(fault)?;
+    std::fs::rename(&beside, path).map_err(fault)
 }
 
 /// The verdict as programs read it.

@@ -4,6 +4,7 @@
 
 use super::agreement::Agreed;
 use super::complaint::Complaints;
+use super::course::{closed, courses};
 use super::log::head_at;
 use super::report::{Check, Report};
 use super::reveal::Opening;
@@ -12,7 +13,7 @@ use super::verdict::{CheckName, HeadSummary, ReleasedCluster, RoundSummary};
 use crate::bundle::End;
 use crate::merkle::Tree;
 use crate::release::release_for;
-use crate::statement::{Aborted, Phase};
+use crate::statement::{Aborted, Phase, Plan};
 use std::collections::BTreeSet;
 use veilsum_crypto::{ClientId, ClusterId};
 
@@ -132,9 +133,9 @@ fn aborted(
 /// The attempt in short; `end` is the size of the log after it.
 pub(super) fn summary(scene: &Scene<'_>, agreed: Option<&Agreed<'_>>, tree: &Tree, end: u64) -> RoundSummary {
     let plan = scene.plan();
-    let survivors: Vec<ClientId> = agreed
-        .map(|agreed| agreed.body.survivors.iter().copied().collect())
-        .unwrap_or_default();
+    let agreed_on = agreed.map(|agreed| agreed.body.survivors.clone());
+    let counting = agreed_on.unwrap_or_default();
+    let survivors: Vec<ClientId> = counting.iter().copied().collect();
     let released: Vec<ReleasedCluster> = scene
         .attempt
         .sums()
@@ -150,7 +151,7 @@ pub(super) fn summary(scene: &Scene<'_>, agreed: Option<&Agreed<'_>>, tree: &Tre
                 .collect()
         })
         .unwrap_or_default();
-    let open: BTreeSet<ClusterId> = released.iter().map(|one| one.cluster).collect();
+    let open: Vec<ClusterId> = released.iter().map(|one| one.cluster).collect();
     RoundSummary {
         round: plan.round,
         attempt: plan.attempt,
@@ -161,6 +162,9 @@ pub(super) fn summary(scene: &Scene<'_>, agreed: Option<&Agreed<'_>>, tree: &Tre
             .copied()
             .filter(|client| !survivors.contains(client))
             .collect(),
+        courses: courses(scene, &counting),
+        closed: closed(scene, agreed, &open),
+        clusters: planned(plan),
         survivors,
         withheld: plan
             .numbered()
@@ -180,6 +184,14 @@ pub(super) fn summary(scene: &Scene<'_>, agreed: Option<&Agreed<'_>>, tree: &Tre
             None => Some("Unfinished".to_owned()),
         },
     }
+}
+
+/// The clients of each cluster.
+pub(super) fn planned(plan: &Plan) -> Vec<Vec<ClientId>> {
+    let clusters = plan.clusters.iter();
+    clusters
+        .map(|cluster| cluster.members.iter().copied().collect())
+        .collect()
 }
 
 /// The reason's name, with anything but letters and digits left out: it may reach a terminal.

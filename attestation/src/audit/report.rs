@@ -1,12 +1,15 @@
 //! Where the checks write their findings.
 
-use super::verdict::{CheckName, Finding, Overall, RoundSummary, Status, Verdict};
-use veilsum_crypto::{Attempt, RoundId};
+use super::verdict::{About, CheckName, Finding, HeadSummary, Overall, RoundSummary, Status, Verdict};
+use crate::checkpoint::Checkpoint;
+use crate::statement::Policy;
+use veilsum_crypto::{Attempt, Digest, RoundId};
 
 /// The findings so far.
 #[derive(Default)]
 pub(super) struct Report {
     findings: Vec<Finding>,
+    about: Option<About>,
 }
 
 /// The attempt a finding is about.
@@ -34,6 +37,24 @@ impl Report {
     /// Something that cannot be checked.
     pub(super) fn not_checkable(&mut self, name: CheckName, place: Where, reason: &str) {
         self.push(name, place, Status::NotCheckable(reason.to_owned()));
+    }
+
+    /// Says whose log it is.
+    pub(super) fn about(&mut self, policy: &Policy, federation: &str, tier: &str, head: &Checkpoint) {
+        self.about = Some(About {
+            federation: federation.to_owned(),
+            tier: tier.to_owned(),
+            clients: policy.clients,
+            threshold: policy.threshold,
+            colluders: policy.colluders,
+            crowd: policy.crowd,
+            crowd_orgs: policy.crowd_orgs,
+            rounds: policy.rounds,
+            head: HeadSummary {
+                size: head.size(),
+                root: Digest(*head.root()).to_hex(),
+            },
+        });
     }
 
     fn push(&mut self, check: CheckName, place: Where, status: Status) {
@@ -67,6 +88,7 @@ impl Report {
             },
             findings: self.findings,
             rounds,
+            about: self.about,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The audit of a subset: is each statement in the log the server signed, is it whose it says, and do those shown fit each
 //! other? What a subset leaves out it cannot show, and the verdict says so.
 
+use super::ending::planned;
 use super::report::Report;
 use super::verdict::{CheckName, HeadSummary, ReleasedCluster, RoundSummary, Verdict};
 use super::witness::{self, Witnessed};
@@ -28,6 +29,12 @@ impl Auditor {
         subset.head(founded.as_ref(), &mut report);
         let mut rounds = Vec::new();
         if let Some(founded) = &founded {
+            report.about(
+                founded.policy,
+                &self.trust.name,
+                &parts.tier.to_string(),
+                &checkpoint,
+            );
             subset.signatures(self, founded, &mut report);
             rounds = subset.story(founded, &mut report);
         }
@@ -461,6 +468,9 @@ impl<'a> Round<'a> {
                 root: Digest(*checkpoint.root()).to_hex(),
             },
             aborted: self.aborted.clone(),
+            clusters: planned(self.plan),
+            courses: Vec::new(),
+            closed: Vec::new(),
         })
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
-use veilsum_crypto::{Attempt, ClientId, ClusterId, RoundId};
+use veilsum_crypto::{Attempt, ClientId, ClusterId, OrgId, RoundId};
 
 /// The result of an audit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +14,32 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
     /// One per attempt, in log order.
     pub rounds: Vec<RoundSummary>,
+    /// Whose log it is; `None` for a log without a policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<About>,
+}
+
+/// Whose log was audited, and what its policy asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The federation's name, as the auditor was told it.
+    pub federation: String,
+    /// The tier of the file: `auditor`, `member`, `plan` or `public`.
+    pub tier: String,
+    /// Enrolled clients.
+    pub clients: u32,
+    /// Clients every step needs.
+    pub threshold: u32,
+    /// Clients that may collude.
+    pub colluders: u32,
+    /// Fewest clients any combination of opened sums may cover.
+    pub crowd: u32,
+    /// Fewest organisations it may cover.
+    pub crowd_orgs: u32,
+    /// Rounds agreed on.
+    pub rounds: u64,
+    /// The signed head.
+    pub head: HeadSummary,
 }
 
 /// The whole verdict in one word.
@@ -154,6 +180,59 @@ pub struct RoundSummary {
     pub head: HeadSummary,
     /// Why nothing was opened; `None` for a published attempt.
     pub aborted: Option<String>,
+    /// The clients of each cluster of the plan, by its number.
+    #[serde(default)]
+    pub clusters: Vec<Vec<ClientId>>,
+    /// How far every client of the plan came; empty where the file does not show it.
+    #[serde(default)]
+    pub courses: Vec<Course>,
+    /// Why each cluster that was withheld stayed closed; empty where the file does not show it.
+    #[serde(default)]
+    pub closed: Vec<Closed>,
+}
+
+/// How far a client came in an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Course {
+    /// The client.
+    pub client: ClientId,
+    /// Its organisation.
+    pub organisation: Option<OrgId>,
+    /// The last thing it did.
+    pub step: Step,
+    /// The entry of the log that shows it.
+    pub entry: Option<u64>,
+    /// The entry in which the server says that its update came too late.
+    pub late: Option<u64>,
+    /// Whether its update counts.
+    pub counts: bool,
+}
+
+/// What a client does in an attempt, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Step {
+    /// Named by the plan, and nothing more.
+    Invited,
+    /// Sent its keys.
+    Keys,
+    /// Dealt its shares.
+    Shares,
+    /// Sent its masked update.
+    Masked,
+    /// Signed the agreement.
+    Agree,
+    /// Opened the shares asked for.
+    Reveal,
+}
+
+/// A cluster that stayed closed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closed {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Why.
+    pub reason: String,
 }
 
 /// One released cluster.

@@ -46,6 +46,7 @@ struct Arguments {
     out: Option<PathBuf>,
     check: Option<PathBuf>,
     witnesses: Option<PathBuf>,
+    html: Option<PathBuf>,
     shape: Shape,
     since: u64,
     keep_rounds: Option<u64>,
@@ -71,6 +72,7 @@ impl Arguments {
             out: None,
             check: None,
             witnesses: None,
+            html: None,
             shape: Shape::Human,
             since: 0,
             keep_rounds: None,
@@ -101,6 +103,7 @@ impl Arguments {
                 "--out" if read.fork => read.out = Some(value()?.into()),
                 "--check" if read.fork => read.check = Some(value()?.into()),
                 "--witnesses" => read.witnesses = Some(value()?.into()),
+                "--html" if !read.fork => read.html = Some(value()?.into()),
                 "--since" if !read.fork => read.since = number(name, value()?)?,
                 "--keep-rounds" if !read.fork => read.keep_rounds = Some(number(name, value()?)?),
                 "--spot-check" if !read.fork => {
@@ -180,6 +183,7 @@ impl Arguments {
                         bundle: paths.first().map_or("".as_ref(), PathBuf::as_path),
                         trust: self.trust.as_deref(),
                         shape: self.shape,
+                        html: self.html.as_deref(),
                         witnesses: self.witnesses.as_deref(),
                         since: self.since,
                         keep_rounds: self.keep_rounds,
@@ -212,7 +216,7 @@ const HELP: &str = "\
 Check a bundle, trusting only the authority key.
 
 Usage: veilsum-audit [--trust FILE] [--witnesses POLICY] [--since TIME] [--keep-rounds N]
-                     [--spot-check N|PART --seed TEXT] [--threads N] [--format human|json] BUNDLE
+                     [--spot-check N|PART --seed TEXT] [--threads N] [--format human|json] [--html FILE] BUNDLE
        veilsum-audit fork [--trust FILE] [--log VKEY] [--out FILE] [--format human|json] A B
        veilsum-audit fork --check FILE [--log VKEY] [--witnesses POLICY] [--format human|json]
 
@@ -221,6 +225,7 @@ Usage: veilsum-audit [--trust FILE] [--witnesses POLICY] [--since TIME] [--keep-
   --trust FILE        the federation's name and the authority's key; without it, auditor.toml beside the bundle
   --witnesses POLICY  the witnesses' policy file: its quorum must have cosigned the log; with fork --check, its witnesses that
                       cosigned both sides are named
+  --html FILE         where the verdict is written as well, as a page for people
   --since TIME        cosignatures from before this, POSIX seconds, do not count
   --keep-rounds N     masked vectors may be gone once N more rounds are published
   --spot-check N|PART recompute only N chunks of each sum, or a part such as 0.05 or 5%, drawn by --seed

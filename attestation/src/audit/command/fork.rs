@@ -1,6 +1,6 @@
 //! `audit fork`: do two heads of one log fit, and if not, the proof.
 
-use super::{CommandError, Ending, Shape, config, open, print, print_json, read_trust};
+use super::{CommandError, Ending, Shape, config, open, print, print_json, read_trust, write_whole};
 use crate::audit::enrolment::charter;
 use crate::audit::report::Report;
 use crate::audit::{Trust, read_entries, roster};
@@ -11,7 +11,6 @@ use crate::note::{Note, NoteKey};
 use crate::statement::federation_digest;
 use crate::tlog::{CosignerKey, Fork, Relation, TrustPolicy, compare};
 use serde::Serialize;
-use std::fs;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use veilsum_crypto::{PublicIdentity, Signature};
@@ -271,15 +270,6 @@ fn read_capped(path: &Path) -> Result<Vec<u8>, CommandError> {
         )));
     }
     Ok(bytes)
-}
-
-/// Written beside its place and renamed: nobody is handed half a proof.
-fn write_whole(path: &Path, text: &str) -> Result<(), CommandError> {
-    let fault = |error| CommandError::Config(format!("cannot write {}: {error}", path.display()));
-    let mut beside = path.to_path_buf().into_os_string();
-    beside.push(".part");
-    fs::write(&beside, text).map_err(fault)?;
-    fs::rename(&beside, path).map_err(fault)
 }
 
 const MAGIC: &[u8] = b"veilsum-bundle/1\n";
