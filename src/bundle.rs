@@ -18,8 +18,8 @@ pub fn export(path: &Path, log: &Log, store: &ServerStore, setup: &ServerSetup) 
     bundle(path, log, store, setup, None).map(|_| ())
 }
 
-/// As [`export`]; with `keep_rounds`, first throws the masked vectors of rounds away after which so many more were
-/// published. The number of attempts whose vectors are gone, now or before.
+/// As [`export`]. First throws the masked vectors of rounds away after which as many more were published as the policy
+/// says or, where it sets no window, `keep_rounds`. The number of attempts whose vectors are gone, now or before.
 ///
 /// # Errors
 /// [`ExportError`].
@@ -30,6 +30,10 @@ pub fn bundle(
     setup: &ServerSetup,
     keep_rounds: Option<u64>,
 ) -> Result<usize, ExportError> {
+    let window = match (setup.policy.window(), keep_rounds) {
+        (Some(agreed), Some(asked)) if agreed != asked => return Err(ExportError::Window { agreed, asked }),
+        (agreed, asked) => agreed.or(asked),
+    };
     let fault = |error| ExportError::Store(StoreError::new("write", path, error));
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(fault)?;
@@ -41,7 +45,7 @@ pub fn bundle(
     let entries = log.entries().iter().map(Vec::as_slice);
     let federation = setup.book.federation();
     let mut writer = BundleWriter::with_cosigned(sink, federation, &head, cosigned.as_deref(), entries)?;
-    if let (Some(keep), Some(last)) = (keep_rounds, writer.last_published()) {
+    if let (Some(keep), Some(last)) = (window, writer.last_published()) {
         store.expire_vectors(last, keep)?;
     }
     let mut gone = 0;
@@ -115,6 +119,16 @@ pub enum ExportError {
     /// The disk.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A window was asked for that is not the policy's.
+    #[error(
+        "the policy keeps masked vectors for {agreed} published rounds, and {asked} were asked for: leave --keep-rounds out"
+    )]
+    Window {
+        /// The policy's.
+        agreed: u64,
+        /// The one asked for.
+        asked: u64,
+    },
     /// The log and the vectors do not make a bundle.
     #[error(transparent)]
     Bundle(#[from] BundleError),

@@ -80,7 +80,7 @@ pub struct AuditorTrust {
     /// C2SP policy file of the witnesses whose quorum the last head must carry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witnesses: Option<PathBuf>,
-    /// Published rounds for which masked vectors are kept.
+    /// Published rounds for which masked vectors are kept, where the policy sets no window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_rounds: Option<u64>,
 }

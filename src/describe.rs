@@ -317,6 +317,7 @@ mod tests {
             rounds: 5,
             clustering: Some(rule(None)),
             blocks: 0,
+            keep_rounds: 0,
         }
     }
 

@@ -54,6 +54,8 @@ pub struct KitRequest {
     pub clustering: Option<ClusteringRule>,
     /// Least clients that count together; 0 for each by itself.
     pub blocks: u32,
+    /// Published rounds for which masked vectors are kept; 0 for no window.
+    pub keep_rounds: u64,
     /// Rounds.
     pub rounds: u64,
     /// The server's UDP address.
@@ -108,6 +110,7 @@ impl KitRequest {
             clusters: None,
             clustering: None,
             blocks: 0,
+            keep_rounds: 0,
             rounds: 6,
             addr,
             server_names: vec!["localhost".into(), "127.0.0.1".into()],
@@ -399,6 +402,7 @@ fn policy(
         rounds: request.rounds,
         clustering: request.clustering,
         blocks: request.blocks,
+        keep_rounds: request.keep_rounds,
     })
 }
 

@@ -135,8 +135,9 @@ impl Auditor {
         }
     }
 
-    /// Lets the masked vectors of a round be gone once `rounds` more rounds are published, as the consortium agreed. What
-    /// needs them is then not checkable; without this, or earlier, their absence is a violation.
+    /// Where the policy sets no window: lets the masked vectors of a round be gone once `rounds` more rounds are published,
+    /// as the consortium told the auditor. What needs them is then not checkable; without a window, or earlier, their
+    /// absence is a violation. A window in the policy counts instead.
     #[must_use]
     pub fn keeping(self, rounds: u64) -> Self {
         let manner = sum::Manner {
@@ -287,7 +288,12 @@ impl Auditor {
             &mut report,
         );
         let due = DueList::of(&transcript);
-        let replay = sum::Replay::new(charter.policy.update, cases, due, self.manner);
+        // The window everybody signed counts before one that the auditor was told.
+        let manner = sum::Manner {
+            keep: charter.policy.window().or(self.manner.keep),
+            ..self.manner
+        };
+        let replay = sum::Replay::new(charter.policy.update, cases, due, manner);
         match run(replay, reader, progress, &mut report) {
             Ok(()) => {}
             // A log that was tampered with may call for other vectors than were exported. What it is guilty of stands.

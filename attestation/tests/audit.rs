@@ -12,6 +12,8 @@
 
 #[path = "audit/clustering.rs"]
 mod clustering;
+#[path = "audit/files.rs"]
+mod files;
 #[path = "audit/hand.rs"]
 mod hand;
 #[path = "audit/opening.rs"]

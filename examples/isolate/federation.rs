@@ -95,6 +95,7 @@ impl Federation {
             rounds: 1,
             clustering: None,
             blocks: 0,
+            keep_rounds: 0,
         };
         let signed = Signed::make(
             policy.clone(),

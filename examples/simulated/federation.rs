@@ -94,6 +94,7 @@ impl Federation {
             rounds,
             clustering: None,
             blocks: 0,
+            keep_rounds: 0,
         };
         let signed = Signed::make(
             policy.clone(),

@@ -34,7 +34,8 @@ pub(super) struct AuditArgs {
     /// Cosignatures from before this, POSIX seconds, do not count.
     #[arg(long, value_name = "TIME", default_value_t = 0)]
     since: u64,
-    /// Masked vectors may be gone once so many more rounds are published. Without it, what `auditor.toml` says.
+    /// Masked vectors may be gone once so many more rounds are published, where the policy sets no window. Without it, what
+    /// `auditor.toml` says.
     #[arg(long, value_name = "ROUNDS")]
     keep_rounds: Option<u64>,
     /// Recompute only so many chunks of each sum: a number, or a part such as 0.05 or 5%.

@@ -31,7 +31,8 @@ pub(super) struct ExportArgs {
     /// The member a file of the member tier is for.
     #[arg(long, value_name = "NUMBER", required_if_eq("tier", "member"))]
     client: Option<u32>,
-    /// Throw masked vectors away, and leave them out, once so many more rounds are published.
+    /// Throw masked vectors away, and leave them out, once so many more rounds are published; for a policy that sets no
+    /// window of its own.
     #[arg(long, value_name = "ROUNDS")]
     keep_rounds: Option<u64>,
     /// The noised descriptors that plans were made from, in the order of their clients (plan tier).

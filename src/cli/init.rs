@@ -55,6 +55,10 @@ struct ConsortiumArgs {
     /// of them apart. A dropout takes its group along.
     #[arg(long, default_value_t = 0)]
     blocks: u32,
+    /// Published rounds for which the server keeps masked vectors; then it throws them away, and auditors no longer ask for
+    /// them. 0 for no window.
+    #[arg(long, value_name = "ROUNDS", default_value_t = 0)]
+    keep_rounds: u64,
     /// Fewest clients that any combination of opened sums may cover.
     #[arg(long, default_value_t = 3)]
     crowd: u32,
@@ -140,6 +144,7 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
         clusters: args.clusters.clone(),
         clustering: clustering(args)?,
         blocks: args.blocks,
+        keep_rounds: args.keep_rounds,
         crowd: args.crowd,
         crowd_orgs: args.crowd_orgs,
         colluders: args.colluders,

@@ -307,6 +307,7 @@ fn policy(
         rounds: 1000,
         clustering: None,
         blocks: size.blocks,
+        keep_rounds: 0,
     })
 }
 

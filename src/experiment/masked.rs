@@ -181,6 +181,7 @@ impl World {
             rounds: u64::from(u32::MAX),
             clustering: None,
             blocks: 0,
+            keep_rounds: 0,
         };
         policy.check().map_err(|error| fault(&error))?;
         let signed = Signed::make(

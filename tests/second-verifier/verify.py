@@ -6,7 +6,7 @@
 
     --witnesses FILE   the witnesses' policy, C2SP tlog-policy: its quorum must have cosigned a head of the log
     --since TIME       cosignatures from before this do not count
-    --keep-rounds N    masked vectors may be gone once N more rounds are published
+    --keep-rounds N    masked vectors may be gone once N more rounds are published, where the policy sets no window
 
 A file of another tier (section 10) is judged like a bundle. Prints one JSON object a bundle: the overall verdict, the rules that were violated, and the sums it recomputed.
 Exit codes: 0 verified, 6 violated or unreadable, 2 the command line. Needs Python 3.9 and the package `cryptography`.
@@ -147,7 +147,7 @@ def read_body(kind, data):
         b.entries, b.schema, b.value_bits, b.bits = r.u64(), r.d(), r.u8(), r.u8()
         b.range_micros, b.max_weight, b.initial, b.rounds = r.u32(), r.u32(), r.d(), r.u64()
         b.clustering = read_clustering(r) if r.option() else None
-        b.blocks = r.u32()
+        b.blocks, b.keep_rounds = r.u32(), r.u64()
         b.lost = b.dropouts * (2 * b.blocks - 1 if b.blocks else 1)
         if not 1 <= b.bits <= 32:
             raise Malformed("modulus")
@@ -861,7 +861,8 @@ class Audit:
             due = [(u, k) for u in survivors for k in sorted(opened & set(roots[u]))]
             if parts and due and parts[0] == ("G", u64(a.plan.round) + u32(a.plan.attempt)):
                 parts.pop(0)
-                over = self.keep is not None and a.plan.round + self.keep <= last
+                keep = p.keep_rounds or self.keep
+                over = keep is not None and a.plan.round + keep <= last
                 self.demand(over, "vectors", "gone and not yet to be")
                 continue
             running = {}

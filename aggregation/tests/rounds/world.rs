@@ -54,6 +54,7 @@ impl Setup {
             rounds: 1000,
             clustering: None,
             blocks: 0,
+            keep_rounds: 0,
         }
     }
 }

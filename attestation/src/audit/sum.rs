@@ -14,7 +14,7 @@ use super::unmask;
 use super::verdict::CheckName;
 use crate::bundle::{BundleError, BundleReader, Due, DueList, Part, Said, VectorName};
 use crate::model::ModelHasher;
-use crate::statement::{ClusterPlan, ClusterResult, Sums, UpdateRule};
+use crate::statement::{ClusterPlan, ClusterResult, Policy, Sums, UpdateRule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use veilsum_crypto::chunk::{self, Chunking};
@@ -192,13 +192,7 @@ impl<'a> Replay<'a> {
             return;
         };
         case.gone = true;
-        let over = |keep: u64| {
-            place
-                .0
-                .0
-                .checked_add(keep)
-                .is_some_and(|end| end <= self.last_published)
-        };
+        let over = |keep: u64| Policy::is_over(keep, place.0, RoundId(self.last_published));
         match self.keep {
             Some(keep) if over(keep) => {}
             Some(keep) => case.faults.push(format!(

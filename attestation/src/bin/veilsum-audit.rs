@@ -227,7 +227,7 @@ Usage: veilsum-audit [--trust FILE] [--witnesses POLICY] [--since TIME] [--keep-
                       cosigned both sides are named
   --html FILE         where the verdict is written as well, as a page for people
   --since TIME        cosignatures from before this, POSIX seconds, do not count
-  --keep-rounds N     masked vectors may be gone once N more rounds are published
+  --keep-rounds N     masked vectors may be gone once N more rounds are published, where the policy sets no window
   --spot-check N|PART recompute only N chunks of each sum, or a part such as 0.05 or 5%, drawn by --seed
   --seed TEXT         what draws them; roll it after the bundle was handed over
   --threads N         threads; without it as many as the machine has

@@ -41,6 +41,9 @@ pub struct Policy {
     pub clustering: Option<ClusteringRule>,
     /// Clients of the same clusters count in groups of at least so many, all or none; 0 for each by itself.
     pub blocks: u32,
+    /// Rounds that must be published after one before its masked vectors go, and then they go; 0 for no window: they are
+    /// kept, unless all who audit were told another window.
+    pub keep_rounds: u64,
 }
 
 /// How updates become integers and back.
@@ -77,6 +80,18 @@ pub fn members_digest(leaves: &[Digest]) -> Digest {
 }
 
 impl Policy {
+    /// The retention window in published rounds, if the policy sets one.
+    #[must_use]
+    pub fn window(&self) -> Option<u64> {
+        (self.keep_rounds > 0).then_some(self.keep_rounds)
+    }
+
+    /// Whether the vectors of a round may be gone once `last` was published, under a window of so many rounds.
+    #[must_use]
+    pub fn is_over(window: u64, round: RoundId, last: RoundId) -> bool {
+        round.0.checked_add(window).is_some_and(|end| end <= last.0)
+    }
+
     /// Clients that do not count when as many drop out as are planned for.
     #[must_use]
     pub fn lost_to_dropouts(&self) -> u32 {
@@ -270,6 +285,7 @@ const MEMBERS: Label = Label::new("members");
 mod tests {
     use super::*;
     use crate::statement::ThresholdRule;
+    use veilsum_crypto::wire::{decode, encode};
 
     fn rule() -> UpdateRule {
         UpdateRule {
@@ -300,6 +316,36 @@ mod tests {
             rounds: 5,
             clustering: None,
             blocks: 0,
+            keep_rounds: 0,
+        }
+    }
+
+    #[test]
+    fn the_window_is_the_last_field_and_counts_published_rounds() {
+        // name and the lengths are 8 + 4 bytes, the rest is of fixed width: docs/transcript.md, section 4.
+        let bytes = encode(&Policy {
+            keep_rounds: 0x0102,
+            ..policy()
+        })
+        .unwrap();
+        assert_eq!(
+            bytes.len(),
+            2 + 12 + 32 + 32 + 4 + 32 + 20 + 8 + 32 + 2 + 8 + 32 + 8 + 1 + 4 + 8
+        );
+        assert!(bytes.ends_with(&[0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]));
+        assert_eq!(decode::<Policy>(&bytes).unwrap().window(), Some(0x0102));
+        assert_eq!(policy().window(), None);
+        for (round, last, over) in [
+            (1, 2, false),
+            (1, 3, true),
+            (2, 3, false),
+            (u64::MAX, u64::MAX, false),
+        ] {
+            assert_eq!(
+                Policy::is_over(2, RoundId(round), RoundId(last)),
+                over,
+                "{round} {last}"
+            );
         }
     }
 

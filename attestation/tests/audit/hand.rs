@@ -2,7 +2,11 @@
 
 use crate::tricks::{Finish, Founding, Tricks};
 use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 use veilsum_attestation::audit::{Progress, Verdict};
+use veilsum_attestation::bundle::subset::SubsetWriter;
+use veilsum_attestation::bundle::tier::Tier;
 use veilsum_attestation::bundle::{BundleWriter, Due, VectorName, sign_head};
 use veilsum_attestation::statement::*;
 use veilsum_attestation::{Auditor, Head, Log, Trust, model_digest};
@@ -87,6 +91,7 @@ impl Hand {
                 rounds: 100,
                 clustering: None,
                 blocks: 0,
+                keep_rounds: 0,
             },
             policy_leaf: Digest([0; 32]),
             log: Log::default(),
@@ -430,11 +435,29 @@ impl Hand {
     }
 
     pub(crate) fn audit_with(&self, progress: &mut dyn FnMut(Progress)) -> Verdict {
+        Self::auditor()
+            .audit(self.bundle(&[]).as_slice(), progress)
+            .unwrap()
+    }
+
+    pub(crate) fn auditor() -> Auditor {
+        let trust = Trust {
+            name: "by hand".to_owned(),
+            authority: identity(Party::Authority).public(),
+        };
+        Auditor::new(trust).unwrap()
+    }
+
+    /// The auditor's bundle, with the vectors of some rounds gone.
+    pub(crate) fn bundle(&self, gone: &[u64]) -> Vec<u8> {
         let head = sign_head(&self.log.head(), &self.federation, &identity(Party::Server)).unwrap();
         let entries = self.log.entries().iter().map(Vec::as_slice);
         let mut writer = BundleWriter::new(Vec::new(), &self.federation, &head, entries).unwrap();
         while let Some(due) = writer.due() {
             match due {
+                Due::Vector(name) if gone.contains(&name.round.0) => {
+                    writer.gone(name.round, name.attempt).unwrap();
+                }
                 Due::Vector(name) => writer.vector(name, &self.vectors[&name]).unwrap(),
                 Due::Model(digest) => match self.models.get(&digest) {
                     Some(model) => writer.model(model).unwrap(),
@@ -443,14 +466,58 @@ impl Hand {
                 },
             }
         }
-        let bundle = writer.finish().unwrap();
-        let trust = Trust {
-            name: "by hand".to_owned(),
-            authority: identity(Party::Authority).public(),
+        writer.finish().unwrap()
+    }
+
+    /// Another tier's file.
+    pub(crate) fn subset(&self, tier: Tier) -> Vec<u8> {
+        let head = sign_head(&self.log.head(), &self.federation, &identity(Party::Server)).unwrap();
+        let mut writer =
+            SubsetWriter::new(Vec::new(), tier, &self.federation, &head, None, &self.log).unwrap();
+        writer.statements().unwrap();
+        writer.finish().unwrap()
+    }
+
+    /// What the second verifier says of each file; `None` where it cannot run.
+    pub(crate) fn second(files: &[Vec<u8>], options: &[&str]) -> Option<Vec<String>> {
+        let probe = Command::new("python3")
+            .args(["-c", "import cryptography"])
+            .output();
+        if !probe.is_ok_and(|probe| probe.status.success()) {
+            println!("second verifier skipped: it needs python3 and its package `cryptography`");
+            return None;
+        }
+        let authority = Digest(identity(Party::Authority).public().0).to_hex();
+        let mut running = Command::new("python3")
+            .arg(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../tests/second-verifier/verify.py"
+            ))
+            .args(["--federation", "by hand", "--authority", &authority])
+            .args(options)
+            .arg("--stream")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = running.stdin.take().unwrap();
+        let files = files.to_vec();
+        let feeding = std::thread::spawn(move || {
+            for file in files {
+                stdin.write_all(&(file.len() as u32).to_le_bytes()).unwrap();
+                stdin.write_all(&file).unwrap();
+            }
+        });
+        let said = running.wait_with_output().unwrap().stdout;
+        feeding.join().unwrap();
+        let said = String::from_utf8(said).unwrap();
+        let overall = |line: &str| {
+            let word = line
+                .split("\"overall\": \"")
+                .nth(1)
+                .unwrap_or_else(|| panic!("{line}"));
+            word.split('"').next().unwrap().to_owned()
         };
-        Auditor::new(trust)
-            .unwrap()
-            .audit(bundle.as_slice(), progress)
-            .unwrap()
+        Some(said.lines().map(overall).collect())
     }
 }
