@@ -177,6 +177,39 @@ fn the_lonely_in_an_overlap_leave_it_together_where_that_costs_least() {
 }
 
 #[test]
+fn a_merge_is_not_forgotten_among_many_cheap_cuts() {
+    // The difference of the first two sums covers sixty clients, each of which could leave one of its clusters for less than
+    // the merge costs. None of that helps: the difference would cover fewer. More are on offer than are weighed.
+    let places: Vec<f64> = (0..270)
+        .map(|client| match client {
+            0..70 => 0.0,
+            70..100 => 0.6,
+            100..130 => -0.6,
+            130..200 => 1.4,
+            _ => -1.4,
+        })
+        .collect();
+    let divergences = line(&places);
+    let first: Vec<usize> = (0..100).collect();
+    let second: Vec<usize> = (0..70).chain(100..130).collect();
+    let third: Vec<usize> = (70..100).chain(130..200).collect();
+    let fourth: Vec<usize> = (100..130).chain(200..270).collect();
+    let clusters = plan(270, &[&first, &second, &third, &fourth]);
+    let orgs: Vec<u32> = (0..270).collect();
+    let closeness = Some(Closeness {
+        divergences: &divergences,
+        tau: 1.0,
+    });
+    let repaired = mend(&clusters, &orgs, rule(61, 0), closeness);
+    assert_eq!(
+        repaired.steps[0].action,
+        Action::Merge { cluster: 0, with: 1 },
+        "{:?}",
+        repaired.steps
+    );
+}
+
+#[test]
 fn too_many_clusters_are_merged_the_nearest_first() {
     // A hundred pairs on a line, each pair at one place.
     let places: Vec<f64> = (0..200_i32).map(|client| f64::from(client / 2).powi(2)).collect();

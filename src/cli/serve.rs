@@ -192,7 +192,7 @@ fn serve_failure(error: ServeError) -> Failure {
         | ServeError::TooFewDescriptors { .. } => Exit::TryAgain,
         ServeError::Clustering(_) => Exit::Refused,
         ServeError::Stopped => Exit::Interrupted,
-        ServeError::Store(_) => Exit::Config,
+        ServeError::Store(_) | ServeError::Regrouped => Exit::Config,
         _ => Exit::Bug,
     };
     Failure::new(exit, error)

@@ -168,6 +168,13 @@ fn round(sheet: &mut Sheet, settings: &ServerConfig, genesis: Option<&Genesis>) 
     let Some(policy) = genesis.map(|genesis| &genesis.policy) else {
         return sheet.cannot_tell("round", "it takes the policy file");
     };
+    if policy.clustering.is_some() && round.describe_s == 0 {
+        return sheet.wrong(
+            "round",
+            "round.describe_s is 0: no client can describe its data in no time",
+            "set it to what the slowest machine needs to look at its images once, or leave it out",
+        );
+    }
     let (clients, threshold) = (policy.clients as usize, policy.threshold as usize);
     if !(threshold..=clients).contains(&round.wait_for) {
         return sheet.wrong(

@@ -67,6 +67,14 @@ pub async fn serve<L: Listener>(
     sink: &mut dyn Sink<ServerEvent>,
     stop: impl Future<Output = ()>,
 ) -> Result<Log, ServeError> {
+    let policy = &plan.setup.policy;
+    if policy.blocks > 0
+        && policy.clustering.is_none()
+        && resume.planned.is_some()
+        && resume.clusters != plan.clusters
+    {
+        return Err(ServeError::Regrouped);
+    }
     let (events, inbox) = mpsc::channel(256);
     let members = plan
         .setup

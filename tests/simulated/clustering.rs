@@ -165,6 +165,22 @@ async fn a_group_counts_whole_or_not_at_all() {
 }
 
 #[tokio::test(start_paused = true)]
+#[should_panic(expected = "Regrouped")]
+async fn groups_hold_whatever_the_operator_configures_later() {
+    let mut federation = founded(|request| {
+        request.rounds = 1;
+        (request.crowd, request.colluders, request.blocks) = (2, 0, 2);
+        request.clusters = Some(vec![(0..8).collect()]);
+    });
+    assert_eq!(
+        survivors(&run(&federation, 21, 5_000, |_, _| ()).await),
+        everybody(1)
+    );
+    federation.request.clusters = Some(vec![(0..6).collect()]);
+    run(&federation, 21, 5_000, |_, _| ()).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_lost_its_connection_says_the_same_again() {
     let federation = clustered(1, rule(ThresholdRule::Gap));
     // Its hello goes through; its descriptor does not, or nobody knows whether it did.

@@ -40,6 +40,11 @@ pub enum ServeError {
         /// Organisations needed.
         orgs: usize,
     },
+    /// Other clusters than those of the log, where clients are counted in groups.
+    #[error(
+        "the clusters in the configuration are others than in the log, and clients are counted in groups, which hold from the first round to the last: put the old clusters back, or sign another policy"
+    )]
+    Regrouped,
     /// The descriptors give no plan.
     #[error(
         "the clients cannot be clustered: {0}; the consortium must sign another policy: another threshold, a smaller crowd, or named clusters"

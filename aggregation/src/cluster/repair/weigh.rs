@@ -132,6 +132,12 @@ impl Table<'_> {
             })
             .collect();
         offers.sort_by(|a, b| a.cost.total_cmp(&b.cost).then(a.actions.cmp(&b.actions)));
+        // Nothing may help at once: the cheapest merge, then the cheapest cluster nobody needs, are steps on the way.
+        let merge = |offer: &&Offer| matches!(offer.actions[..], [Action::Merge { .. }]);
+        let withhold = |offer: &&Offer| matches!(offer.actions[..], [Action::Withhold { .. }]);
+        let otherwise = (offers.iter().find(merge))
+            .or_else(|| offers.iter().find(withhold))
+            .map(|offer| offer.actions.clone());
         // The dear ones are not worth weighing.
         offers.truncate(OFFERS);
         let before = self.reach(wanted);
@@ -162,12 +168,7 @@ impl Table<'_> {
                 .then(b.gain.total_cmp(&a.gain))
                 .then(a.actions.cmp(&b.actions))
         });
-        // Nothing helps at once: the cheapest merge, then the cheapest cluster nobody needs, are steps on the way.
-        let merge = |offer: &&Offer| matches!(offer.actions[..], [Action::Merge { .. }]);
-        let withhold = |offer: &&Offer| matches!(offer.actions[..], [Action::Withhold { .. }]);
-        best.or_else(|| offers.iter().find(merge))
-            .or_else(|| offers.iter().find(withhold))
-            .map(|offer| offer.actions.clone())
+        best.map(|offer| offer.actions.clone()).or(otherwise)
     }
 
     /// The smallest of some clusters goes, whoever is left without one.
