@@ -108,15 +108,20 @@ pub fn read(bytes: &[u8], policy: &Policy, rule: &ClusteringRule) -> Result<Desc
     Ok(descriptor)
 }
 
+/// The normal distribution that a descriptor stands for.
+///
+/// # Errors
+/// [`GaussianError`] for numbers that are none.
+pub fn gaussian(descriptor: &Descriptor) -> Result<Gaussian, GaussianError> {
+    let wide = |values: &[f32]| values.iter().copied().map(f64::from).collect();
+    Gaussian::new(wide(descriptor.mean()), wide(descriptor.variance()))
+}
+
 /// How far apart descriptors are; with noise, unbiased estimates.
 ///
 /// # Errors
 /// [`DescribeError`] for descriptors that do not compare.
 pub fn divergences(descriptors: &[Descriptor], threads: NonZeroUsize) -> Result<Divergences, DescribeError> {
-    let gaussian = |descriptor: &Descriptor| {
-        let wide = |values: &[f32]| values.iter().copied().map(f64::from).collect();
-        Gaussian::new(wide(descriptor.mean()), wide(descriptor.variance()))
-    };
     if descriptors.iter().all(|descriptor| descriptor.noise().is_none()) {
         let plain = descriptors.iter().map(gaussian).collect::<Result<Vec<_>, _>>()?;
         return Ok(Divergences::jeffreys(&plain, threads)?);

@@ -46,6 +46,9 @@ pub enum ExperimentError {
     /// A network that cannot be had.
     #[error(transparent)]
     Network(#[from] NetworkError),
+    /// Parameters under which a statement exceeds its bound.
+    #[error(transparent)]
+    Wire(#[from] veilsum_crypto::WireError),
     /// A wrong setting.
     #[error("{key}: {reason}")]
     Setting {

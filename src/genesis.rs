@@ -3,11 +3,12 @@
 //! Layout: the line `veilsum-policy/1`, then each entry as `u32` little-endian length and bytes: all `member` statements in
 //! client order, then the `policy`. A party believes it only under the authority key it was told of out of band.
 
+use rand_core::CryptoRng;
 use std::path::Path;
 use veilsum_attestation::statement::{
     KeyBook, Member, Party, Policy, PolicyError, Signed, StatementError, federation_digest, members_digest,
 };
-use veilsum_crypto::{ClientId, Digest, IdentityError, PublicIdentity};
+use veilsum_crypto::{ClientId, Digest, Identity, IdentityError, PublicIdentity, WireError};
 
 /// Whom a party trusts: told out of band, in its configuration.
 #[derive(Clone, Debug)]
@@ -95,6 +96,37 @@ impl Genesis {
             policy_leaf: signed.leaf(),
             entries,
             book,
+            policy,
+        })
+    }
+
+    /// Signs a federation's beginning: its members in the order given, then the policy that `policy` makes of their digest.
+    /// Whether it is a safe one is the caller's to check, before it signs.
+    ///
+    /// # Errors
+    /// What `policy` refuses, and a statement over its bound.
+    pub fn found<E: From<WireError>, R: CryptoRng + ?Sized>(
+        authority: &Identity,
+        name: &str,
+        members: Vec<Member>,
+        policy: impl FnOnce(Digest) -> Result<Policy, E>,
+        rng: &mut R,
+    ) -> Result<Self, E> {
+        let federation = federation_digest(&authority.public(), name);
+        let mut entries = Vec::with_capacity(members.len() + 1);
+        let mut leaves = Vec::with_capacity(members.len());
+        for member in &members {
+            let signed = Signed::make(member.clone(), Party::Authority, authority, &federation, rng)?;
+            leaves.push(signed.leaf());
+            entries.push(signed.bytes()?);
+        }
+        let policy = policy(members_digest(&leaves))?;
+        let signed = Signed::make(policy.clone(), Party::Authority, authority, &federation, rng)?;
+        entries.push(signed.bytes()?);
+        Ok(Self {
+            book: KeyBook::new(federation, authority.public(), policy.server, members),
+            policy_leaf: signed.leaf(),
+            entries,
             policy,
         })
     }

@@ -24,10 +24,7 @@ use std::time::{Duration, SystemTime};
 use veilsum_aggregation::cluster::too_few_alike;
 use veilsum_attestation::disclosure::{self, Membership, Verdict};
 use veilsum_attestation::release::planning_rule;
-use veilsum_attestation::statement::{
-    ClientSet, ClusteringRule, Member, Party, Policy, PolicyError, Signed, UpdateRule, federation_digest,
-    members_digest,
-};
+use veilsum_attestation::statement::{ClientSet, ClusteringRule, Member, Policy, PolicyError, UpdateRule};
 use veilsum_crypto::{
     BoundedVec, ClientId, Digest, Identity, IdentityError, Modulus, OrgId, ResidueError, SuiteId, WireError,
 };
@@ -292,33 +289,26 @@ pub fn create(request: &KitRequest, now: SystemTime, rng: &mut ChaCha20Rng) -> R
         })
         .collect::<Result<Vec<_>, _>>()?;
 
-    let federation = federation_digest(&authority.public(), &request.name);
-    let mut entries = Vec::new();
-    let mut leaves = Vec::new();
-    for ((number, identity), tls) in (0u32..).zip(&clients).zip(&client_tls) {
-        let member = Member {
+    let members = (0u32..)
+        .zip(&clients)
+        .zip(&client_tls)
+        .map(|((number, identity), tls)| Member {
             client: ClientId(number),
             org: OrgId(org_of(number, request)),
             key: identity.public(),
             tls: Digest(tls.peer_id.0),
-        };
-        let signed = Signed::make(member, Party::Authority, &authority, &federation, rng)?;
-        leaves.push(signed.leaf());
-        entries.push(signed.bytes()?);
-    }
-    let policy = policy(
-        request,
-        &server,
-        Digest(server_tls.peer_id.0),
-        members_digest(&leaves),
-        &initial,
-    )?;
-    policy.check()?;
-    if policy.clustering.is_none() {
-        check_clusters(request, &policy)?;
-    }
-    let signed = Signed::make(policy.clone(), Party::Authority, &authority, &federation, rng)?;
-    entries.push(signed.bytes()?);
+        })
+        .collect();
+    let tls = Digest(server_tls.peer_id.0);
+    let safe = |members| {
+        let policy = policy(request, &server, tls, members, &initial)?;
+        policy.check()?;
+        if policy.clustering.is_none() {
+            check_clusters(request, &policy)?;
+        }
+        Ok::<_, KitError>(policy)
+    };
+    let Genesis { entries, policy, .. } = Genesis::found(&authority, &request.name, members, safe, rng)?;
 
     let trust = Trust {
         federation: request.name.clone(),

@@ -32,7 +32,7 @@ pub use hard::{Linkage, by_label, hard};
 pub use kind::too_few_alike;
 pub use planner::{Demand, Planned, plan};
 pub use repair::{Action, Closeness, Moves, Reason, Repair, Repaired, Step, repair};
-pub use route::route;
+pub use route::{Route, route};
 pub use soft::{balls, drop_contained, multi_membership, sharing, soft};
 pub use threshold::{Tau, Threshold, ThresholdError};
 pub use veilsum_attestation::disclosure::Membership;

@@ -13,15 +13,14 @@ use std::sync::Arc;
 
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
+use veilsum::genesis::Genesis;
 use veilsum_aggregation::client::Membership;
 use veilsum_aggregation::message::Chunk;
 use veilsum_aggregation::{
     Abort, Client, ClientOutput, ClientUpdate, Deadlines, Floors, Now, Outcome, RoundRequest, Server,
     ServerOutput, ServerSetup, ToClient, ToServer,
 };
-use veilsum_attestation::statement::{
-    KeyBook, Member, Party, Policy, Signed, UpdateRule, federation_digest, members_digest,
-};
+use veilsum_attestation::statement::{Member, Policy, UpdateRule};
 use veilsum_attestation::{Head, Log, model_digest};
 use veilsum_crypto::chunk::Chunking;
 use veilsum_crypto::{
@@ -50,33 +49,25 @@ impl Federation {
     pub(crate) fn new(crowd: u32) -> Result<Self, Box<dyn Error>> {
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let (authority, server) = (identity(1, 0)?, identity(2, 0)?);
-        let federation = federation_digest(&authority.public(), "isolate");
-        let (mut members, mut genesis, mut leaves) = (Vec::new(), Vec::new(), Vec::new());
-        for client in 0..CLIENTS {
-            let member = Member {
-                client: ClientId(client),
-                org: OrgId(client),
-                key: identity(3, client)?.public(),
-                tls: Digest([0; 32]),
-            };
-            let signed = Signed::make(
-                member.clone(),
-                Party::Authority,
-                &authority,
-                &federation,
-                &mut rng,
-            )?;
-            leaves.push(signed.leaf());
-            genesis.push(signed.bytes()?);
-            members.push(member);
-        }
-        let policy = Policy {
+        let members = (0..CLIENTS)
+            .map(|client| {
+                Ok(Member {
+                    client: ClientId(client),
+                    org: OrgId(client),
+                    key: identity(3, client)?.public(),
+                    tls: Digest([0; 32]),
+                })
+            })
+            .collect::<Result<_, Box<dyn Error>>>()?;
+        let name = BoundedVec::new(b"isolate".to_vec()).expect("a short name");
+        let modulus = Modulus::new(modulus_bits() as u8)?;
+        let policy = |members| Policy {
             suite: SuiteId::SUITE_1,
-            name: BoundedVec::new(b"isolate".to_vec()).expect("a short name"),
+            name,
             server: server.public(),
             server_tls: Digest([0; 32]),
             clients: CLIENTS,
-            members: members_digest(&leaves),
+            members,
             threshold: 5,
             colluders: 0,
             dropouts: 0,
@@ -86,7 +77,7 @@ impl Federation {
                 entries: ENTRIES as u64,
                 schema: Digest([0; 32]),
                 value_bits: BITS,
-                modulus: Modulus::new(modulus_bits() as u8)?,
+                modulus,
                 // A grid step of exactly 1/64.
                 range_micros: 32_767 * 15_625,
                 max_weight: 1,
@@ -97,20 +88,13 @@ impl Federation {
             blocks: 0,
             keep_rounds: 0,
         };
-        let signed = Signed::make(
-            policy.clone(),
-            Party::Authority,
-            &authority,
-            &federation,
-            &mut rng,
-        )?;
-        genesis.push(signed.bytes()?);
-        let book = KeyBook::new(federation, authority.public(), server.public(), members);
+        let found = |members| Ok::<_, Box<dyn Error>>(policy(members));
+        let genesis = Genesis::found(&authority, "isolate", members, found, &mut rng)?;
         let server = Arc::new(ServerSetup {
             identity: server,
-            book,
-            policy,
-            policy_leaf: signed.leaf(),
+            book: genesis.book,
+            policy: genesis.policy,
+            policy_leaf: genesis.policy_leaf,
             deadlines: Deadlines {
                 advertise: 100,
                 share: 100,
@@ -122,7 +106,7 @@ impl Federation {
         });
         Ok(Self {
             server,
-            genesis,
+            genesis: genesis.entries,
             crowd,
         })
     }

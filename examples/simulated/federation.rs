@@ -15,14 +15,13 @@ use veilsum::config::TrainingConfig;
 use veilsum::drive::client::{JoinPlan, Work, join};
 use veilsum::drive::server::{ServePlan, serve};
 use veilsum::events::Stamped;
+use veilsum::genesis::Genesis;
 use veilsum::store::{ClientStore, ServerStore};
 use veilsum_aggregation::client::Membership;
 use veilsum_aggregation::{Deadlines, Floors, ServerSetup};
 use veilsum_attestation::audit::{AuditError, Auditor, Trust, Verdict};
 use veilsum_attestation::model_digest;
-use veilsum_attestation::statement::{
-    KeyBook, Member, Party, Policy, Signed, UpdateRule, federation_digest, members_digest,
-};
+use veilsum_attestation::statement::{Member, Policy, UpdateRule};
 use veilsum_crypto::{BoundedVec, ClientId, Digest, Identity, Modulus, OrgId, SuiteId};
 use veilsum_learner::{Learner, Weights};
 use veilsum_transport::{PeerId, SimConfig, SimNet};
@@ -48,34 +47,26 @@ impl Federation {
     pub(crate) fn found(initial: &Weights, rounds: u64) -> Result<Self, Fault> {
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let (authority, server) = (identity(1, 0)?, identity(2, 0)?);
-        let federation = federation_digest(&authority.public(), NAME);
-        let (mut members, mut genesis, mut leaves) = (Vec::new(), Vec::new(), Vec::new());
-        for client in 0..CLIENTS {
-            let member = Member {
-                client: ClientId(client),
-                org: OrgId(client / 2),
-                key: identity(3, client)?.public(),
-                tls: Digest([client as u8; 32]),
-            };
-            let signed = Signed::make(
-                member.clone(),
-                Party::Authority,
-                &authority,
-                &federation,
-                &mut rng,
-            )?;
-            leaves.push(signed.leaf());
-            genesis.push(signed.bytes()?);
-            members.push(member);
-        }
-        let modulus = UpdateRule::modulus_bits(BITS, MAX_WEIGHT, CLIENTS);
-        let policy = Policy {
+        let members = (0..CLIENTS)
+            .map(|client| {
+                Ok(Member {
+                    client: ClientId(client),
+                    org: OrgId(client / 2),
+                    key: identity(3, client)?.public(),
+                    tls: Digest([client as u8; 32]),
+                })
+            })
+            .collect::<Result<_, Box<dyn Error>>>()?;
+        let bits = UpdateRule::modulus_bits(BITS, MAX_WEIGHT, CLIENTS);
+        let name = BoundedVec::new(NAME.into()).map_err(|_| "the name is too long")?;
+        let modulus = Modulus::new(bits as u8)?;
+        let policy = |members| Policy {
             suite: SuiteId::SUITE_1,
-            name: BoundedVec::new(NAME.into()).map_err(|_| "the name is too long")?,
+            name,
             server: server.public(),
             server_tls: Digest([255; 32]),
             clients: CLIENTS,
-            members: members_digest(&leaves),
+            members,
             threshold: 5,
             colluders: 0,
             dropouts: 1,
@@ -85,7 +76,7 @@ impl Federation {
                 entries: initial.values().len() as u64,
                 schema: Digest(initial.layout_digest()),
                 value_bits: BITS,
-                modulus: Modulus::new(modulus as u8)?,
+                modulus,
                 // No entry changes by more than 4 in a round.
                 range_micros: 4_000_000,
                 max_weight: MAX_WEIGHT,
@@ -96,20 +87,14 @@ impl Federation {
             blocks: 0,
             keep_rounds: 0,
         };
-        let signed = Signed::make(
-            policy.clone(),
-            Party::Authority,
-            &authority,
-            &federation,
-            &mut rng,
-        )?;
-        genesis.push(signed.bytes()?);
+        let found = |members| Ok::<_, Box<dyn Error>>(policy(members));
+        let genesis = Genesis::found(&authority, NAME, members, found, &mut rng)?;
         Ok(Self {
             setup: Arc::new(ServerSetup {
-                book: KeyBook::new(federation, authority.public(), server.public(), members),
+                book: genesis.book,
                 identity: server,
-                policy,
-                policy_leaf: signed.leaf(),
+                policy: genesis.policy,
+                policy_leaf: genesis.policy_leaf,
                 deadlines: Deadlines {
                     advertise: 60_000,
                     share: 5_000,
@@ -119,7 +104,7 @@ impl Federation {
                     reconnect: 500,
                 },
             }),
-            genesis,
+            genesis: genesis.entries,
             initial: initial.values().to_vec(),
             trust: Trust {
                 name: NAME.to_owned(),

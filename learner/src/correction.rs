@@ -102,12 +102,7 @@ impl Correction {
     ///
     /// [`LearnError::LayoutMismatch`].
     pub fn check(&self, layout: &crate::Layout) -> Result<(), LearnError> {
-        let (expected, found) = (layout.digest(), self.anchor.layout_digest());
-        if expected == found {
-            Ok(())
-        } else {
-            Err(LearnError::LayoutMismatch { expected, found })
-        }
+        self.anchor.check(layout)
     }
 }
 

@@ -4,9 +4,6 @@
 //! private offset of the client's own, fitted by stochastic gradient descent on the squared error of ln depth. It has
 //! one tensor of every class: shared, buffer and private.
 
-use chacha20::ChaCha20Rng;
-use rand_core::SeedableRng;
-
 use crate::correction::Correction;
 use crate::data::DepthDataset;
 use crate::descriptor::Features;
@@ -14,13 +11,15 @@ use crate::error::LearnError;
 use crate::layout::{Layout, TensorClass, TensorSpec};
 use crate::learner::{Evaluation, Learner, TrainPlan, TrainReport};
 use crate::private::PrivateState;
-use crate::shuffle::shuffle;
 use crate::tensor::{PrivateTensor, SharedTensor};
 use crate::toy::cells::{CELLS, Cells, FEATURES};
+use crate::toy::descent::{descend, diverged, usable};
 use crate::toy::score::score;
 use crate::weights::Weights;
 
+mod adam;
 mod cells;
+mod descent;
 mod perceptron;
 mod score;
 
@@ -49,16 +48,7 @@ impl ToyDepth {
     ///
     /// [`LearnError::Network`] if the pictures have fewer pixels than the model has cells.
     pub fn new(data: DepthDataset) -> Result<Self, LearnError> {
-        if data.width() < Self::COLUMNS || data.height() < Self::ROWS {
-            let what = format!(
-                "the toy model needs pictures of at least {}x{} pixels, got {}x{}",
-                Self::COLUMNS,
-                Self::ROWS,
-                data.width(),
-                data.height()
-            );
-            return Err(LearnError::Network { what });
-        }
+        check_size(&data)?;
         let layout = Self::model_layout()?;
         let offset = TensorSpec::new(OFFSET, [1], TensorClass::Private);
         let train = data.train().iter().map(Cells::of).collect();
@@ -105,10 +95,6 @@ impl ToyDepth {
     #[must_use]
     pub fn private(&self) -> &PrivateTensor {
         &self.offset
-    }
-
-    fn into_data(self) -> DepthDataset {
-        self.data
     }
 
     fn private_offset(&self) -> f32 {
@@ -205,89 +191,43 @@ impl ToyDepth {
         Ok(())
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the learning rate needs no double precision"
-    )]
-    fn run(
-        &mut self,
-        plan: &TrainPlan,
-        usable: &mut [usize],
-        correction: Option<&Correction>,
-    ) -> Result<(TrainReport, u32), LearnError> {
-        let mut rng = ChaCha20Rng::seed_from_u64(plan.seed ^ (u64::from(plan.round) << 32));
-        let steps = plan.steps(usable.len());
-        let mut report = TrainReport {
-            steps,
-            samples: 0,
-            loss_first: 0.0,
-            loss_last: 0.0,
-            skipped_frames: 0,
-        };
-        let (mut at, mut passes) = (usable.len(), 0);
-        for step in 0..steps {
-            if at >= usable.len() {
-                shuffle(usable, &mut rng);
-                (at, passes) = (0, passes + 1);
-            }
-            let end = (at + plan.batch).min(usable.len());
-            let batch = usable.get(at..end).unwrap_or_default().to_vec();
-            at = end;
-            report.samples += u32::try_from(batch.len()).unwrap_or(u32::MAX);
-            let loss = self
-                .step(&batch, plan.learning_rate as f32, correction)
-                .unwrap_or(f64::NAN);
-            if !loss.is_finite() {
-                return Err(LearnError::NonFiniteLoss {
-                    round: plan.round,
-                    step,
-                    loss,
-                });
-            }
-            if step == 0 {
-                report.loss_first = loss;
-            }
-            report.loss_last = loss;
-        }
-        Ok((report, passes))
-    }
-
     fn train_with(
         &mut self,
         plan: &TrainPlan,
         correction: Option<&Correction>,
     ) -> Result<TrainReport, LearnError> {
         plan.check()?;
-        let mut usable: Vec<usize> = (0..self.train.len())
-            .filter(|&i| self.train.get(i).is_some_and(Cells::has_depth))
-            .collect();
-        if usable.is_empty() {
-            return Err(LearnError::NoTrainingData {
-                client: self.data.name().to_owned(),
-            });
-        }
+        let mut usable = usable(self.data.name(), self.train.iter().map(Cells::has_depth))?;
         let without = u32::try_from(self.train.len() - usable.len()).unwrap_or(u32::MAX);
         let saved = (self.weights()?, self.private_offset());
-        let outcome = self
-            .run(plan, &mut usable, correction)
-            .and_then(|done| match self.weights() {
-                Ok(_) if self.private_offset().is_finite() => Ok(done),
-                Ok(_) => Err(diverged(plan.round, OFFSET.to_owned(), 0, self.private_offset())),
-                Err(LearnError::NonFinite { tensor, index, value }) => {
-                    Err(diverged(plan.round, tensor, index, value))
-                }
-                Err(other) => Err(other),
-            });
-        match outcome {
-            Ok((report, passes)) => Ok(TrainReport {
+        #[expect(clippy::cast_possible_truncation, reason = "a rate needs no double precision")]
+        let rate = plan.learning_rate as f32;
+        let outcome = descend(plan, &mut usable, |batch| self.step(batch, rate, correction));
+        let outcome = outcome.and_then(|(report, passes)| {
+            self.finite().map_err(|error| diverged(plan.round, error))?;
+            Ok(TrainReport {
                 skipped_frames: passes * without,
                 ..report
-            }),
-            Err(error) => {
-                self.restore(&saved)?;
-                Err(error)
-            }
+            })
+        });
+        if outcome.is_err() {
+            self.restore(&saved)?;
         }
+        outcome
+    }
+
+    /// Refuses numbers that are not finite, the private one included.
+    fn finite(&self) -> Result<(), LearnError> {
+        self.weights()?;
+        let value = self.private_offset();
+        if value.is_finite() {
+            return Ok(());
+        }
+        Err(LearnError::NonFinite {
+            tensor: OFFSET.to_owned(),
+            index: 0,
+            value,
+        })
     }
 }
 
@@ -304,10 +244,7 @@ impl Learner for ToyDepth {
     }
 
     fn load(&mut self, weights: &Weights) -> Result<(), LearnError> {
-        let (expected, found) = (self.layout.digest(), weights.layout_digest());
-        if expected != found {
-            return Err(LearnError::LayoutMismatch { expected, found });
-        }
+        weights.check(&self.layout)?;
         let parts: [&mut [f32]; 3] = [&mut self.bias, &mut self.weight, &mut self.mean];
         for (part, (_, values)) in parts.into_iter().zip(weights.tensors()) {
             part.copy_from_slice(values);
@@ -363,6 +300,21 @@ impl Learner for ToyDepth {
     }
 }
 
+/// Refuses pictures with fewer pixels than cells.
+fn check_size(data: &DepthDataset) -> Result<(), LearnError> {
+    if data.width() >= ToyDepth::COLUMNS && data.height() >= ToyDepth::ROWS {
+        return Ok(());
+    }
+    let what = format!(
+        "the toy model needs pictures of at least {}x{} pixels, got {}x{}",
+        ToyDepth::COLUMNS,
+        ToyDepth::ROWS,
+        data.width(),
+        data.height()
+    );
+    Err(LearnError::Network { what })
+}
+
 /// Adds a correction to the gradients of leading tensors, each given with its values.
 fn add<const N: usize>(correction: &Correction, tensors: [(&mut [f32], &[f32]); N]) {
     let proximal = correction.proximal();
@@ -371,15 +323,6 @@ fn add<const N: usize>(correction: &Correction, tensors: [(&mut [f32], &[f32]); 
         for (gradient, ((linear, anchor), value)) in gradient.iter_mut().zip(parts) {
             *gradient += linear + proximal * (value - anchor);
         }
-    }
-}
-
-fn diverged(round: u32, tensor: String, index: usize, value: f32) -> LearnError {
-    LearnError::Diverged {
-        round,
-        tensor,
-        index,
-        value,
     }
 }
 

@@ -90,6 +90,15 @@ impl Weights {
         self.layout.digest()
     }
 
+    /// Refuses weights of another model.
+    ///
+    /// # Errors
+    ///
+    /// [`LearnError::LayoutMismatch`] if the uploaded tensors are not `layout`'s.
+    pub fn check(&self, layout: &Layout) -> Result<(), LearnError> {
+        same_layout(layout.digest(), self.layout_digest())
+    }
+
     /// SHA-256 of [`Weights::to_bytes`]: which model this is, for plans and logs.
     #[must_use]
     pub fn fingerprint(&self) -> [u8; 32] {

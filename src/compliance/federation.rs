@@ -3,6 +3,7 @@
 use super::EngineError;
 use super::grid::Size;
 use super::scenario::Layout;
+use crate::genesis::Genesis;
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use std::collections::BTreeSet;
@@ -11,8 +12,7 @@ use veilsum_aggregation::client::{Floors, Membership};
 use veilsum_aggregation::message::EntryBytes;
 use veilsum_aggregation::server::{Deadlines, ServerSetup};
 use veilsum_attestation::statement::{
-    ClientSet, KeyBook, Member, Party, Policy, Signed, Statement, UpdateRule, federation_digest,
-    members_digest,
+    ClientSet, KeyBook, Member, Party, Policy, Signed, Statement, UpdateRule,
 };
 use veilsum_crypto::{
     BoundedVec, ClientId, ClusterId, Digest, Identity, Modulus, OrgId, PublicIdentity, SuiteId,
@@ -61,56 +61,32 @@ impl Federation {
         } = founding;
         let (authority, server) = (identity(tag, AUTHORITY, 0)?, identity(tag, SERVER, 0)?);
         let name = federation_name(tag);
-        let federation = federation_digest(&authority.public(), &name);
+        let members = (0..size.n)
+            .map(|client| {
+                Ok(Member {
+                    client: ClientId(client),
+                    org: OrgId(size.org(client, layout)),
+                    key: identity(tag, CLIENT, client)?.public(),
+                    tls: tls
+                        .get(client as usize)
+                        .copied()
+                        .unwrap_or(Digest(seed(tag, TLS, client))),
+                })
+            })
+            .collect::<Result<_, EngineError>>()?;
+        let policy = |members| {
+            let policy = policy(&size, server.public(), members, entries, bits_short, &name)?;
+            Ok::<_, EngineError>(Policy { rounds, ..policy })
+        };
         let mut rng = ChaCha20Rng::seed_from_u64(u64::from(tag));
-        let mut genesis = Vec::new();
-        let mut leaves = Vec::new();
-        let mut members = Vec::new();
-        for client in 0..size.n {
-            let member = Member {
-                client: ClientId(client),
-                org: OrgId(size.org(client, layout)),
-                key: identity(tag, CLIENT, client)?.public(),
-                tls: tls
-                    .get(client as usize)
-                    .copied()
-                    .unwrap_or(Digest(seed(tag, TLS, client))),
-            };
-            let signed = Signed::make(
-                member.clone(),
-                Party::Authority,
-                &authority,
-                &federation,
-                &mut rng,
-            )?;
-            leaves.push(signed.leaf());
-            genesis.push(signed.bytes()?);
-            members.push(member);
-        }
-        let policy = policy(
-            &size,
-            server.public(),
-            members_digest(&leaves),
-            entries,
-            bits_short,
-            &name,
-        )?;
-        let policy = Policy { rounds, ..policy };
-        let signed = Signed::make(
-            policy.clone(),
-            Party::Authority,
-            &authority,
-            &federation,
-            &mut rng,
-        )?;
-        genesis.push(signed.bytes()?);
+        let genesis = Genesis::found(&authority, &name, members, policy, &mut rng)?;
         Ok(Self {
             size,
             clusters,
-            book: KeyBook::new(federation, authority.public(), server.public(), members),
-            policy,
-            policy_leaf: signed.leaf(),
-            genesis,
+            book: genesis.book,
+            policy: genesis.policy,
+            policy_leaf: genesis.policy_leaf,
+            genesis: genesis.entries,
             tag,
         })
     }

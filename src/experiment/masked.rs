@@ -1,11 +1,11 @@
 //! The same means by the protocol: real client and server machines, every message encoded and read again, masks and all.
 //!
-//! The machines are pumped in one thread, first come first served, without a network; `veilsum simulate` and the tests of
-//! `drive` put a network under them. Keys come from the seed, so nothing here protects anybody: it shows that what the
+//! The machines are pumped in one thread, first come first served, without a network; `drive` is what puts one under them. Keys come from the seed, so nothing here protects anybody: it shows that what the
 //! protocol opens is the mean that plain averaging gives, within the grid of the quantiser.
 
 use super::ExperimentError;
 use super::averaging::{Averaging, Update};
+use crate::genesis::Genesis;
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeMap, VecDeque};
@@ -18,9 +18,7 @@ use veilsum_aggregation::{
     Client, ClientOutput, ClientUpdate, Deadlines, Floors, Now, RoundRequest, Server, ServerOutput,
     ServerSetup, ToClient, ToServer,
 };
-use veilsum_attestation::statement::{
-    KeyBook, Member as Enrolled, Party, Policy, Signed, UpdateRule, federation_digest, members_digest,
-};
+use veilsum_attestation::statement::{Member as Enrolled, Policy, UpdateRule};
 use veilsum_attestation::{Log, model_digest};
 use veilsum_crypto::chunk::Chunking;
 use veilsum_crypto::{
@@ -125,27 +123,15 @@ impl World {
         let (authority, server) = (identity()?, identity()?);
         let count = u32::try_from(updates.len()).map_err(|error| fault(&error))?;
         let keys = (0..count).map(|_| identity()).collect::<Result<Vec<_>, _>>()?;
-        let federation = federation_digest(&authority.public(), NAME);
-        let (mut genesis, mut leaves, mut members) = (Vec::new(), Vec::new(), Vec::new());
-        for (client, key) in (0..count).zip(&keys) {
-            let member = Enrolled {
+        let members = (0..count)
+            .zip(&keys)
+            .map(|(client, key)| Enrolled {
                 client: ClientId(client),
                 org: OrgId(client),
                 key: key.public(),
                 tls: Digest([0; 32]),
-            };
-            let signed = Signed::make(
-                member.clone(),
-                Party::Authority,
-                &authority,
-                &federation,
-                &mut rng,
-            )
-            .map_err(|error| fault(&error))?;
-            leaves.push(signed.leaf());
-            genesis.push(signed.bytes().map_err(|error| fault(&error))?);
-            members.push(member);
-        }
+            })
+            .collect();
         let base = bases.first().ok_or_else(|| fault(&"there is no cluster"))?;
         let max_weight = updates.iter().flatten().map(|update| update.weight).max();
         let max_weight = max_weight.unwrap_or(1);
@@ -157,13 +143,14 @@ impl World {
             reason = "the cast saturates, and the policy's check names a range of 0"
         )]
         let range_micros = (masking.range * 1e6).round() as u32;
-        let policy = Policy {
+        let modulus = Modulus::new(bits).map_err(|error| fault(&error))?;
+        let policy = |members| Policy {
             suite: SuiteId::SUITE_1,
             name: BoundedVec::new(NAME.as_bytes().to_vec()).unwrap_or_default(),
             server: server.public(),
             server_tls: Digest([0; 32]),
             clients: count,
-            members: members_digest(&leaves),
+            members,
             threshold: count / 2 + 1,
             colluders: 0,
             dropouts: 0,
@@ -173,7 +160,7 @@ impl World {
                 entries: base.len() as u64,
                 schema: Digest([0; 32]),
                 value_bits: masking.value_bits,
-                modulus: Modulus::new(bits).map_err(|error| fault(&error))?,
+                modulus,
                 range_micros,
                 max_weight,
             },
@@ -183,27 +170,22 @@ impl World {
             blocks: 0,
             keep_rounds: 0,
         };
-        policy.check().map_err(|error| fault(&error))?;
-        let signed = Signed::make(
-            policy.clone(),
-            Party::Authority,
-            &authority,
-            &federation,
-            &mut rng,
-        )
-        .map_err(|error| fault(&error))?;
-        genesis.push(signed.bytes().map_err(|error| fault(&error))?);
-        let book = KeyBook::new(federation, authority.public(), server.public(), members);
-        let log = Log::from_entries(genesis);
+        let safe = |members| {
+            let policy = policy(members);
+            policy.check().map_err(|error| fault(&error))?;
+            Ok::<_, ExperimentError>(policy)
+        };
+        let genesis = Genesis::found(&authority, NAME, members, safe, &mut rng)?;
+        let log = Log::from_entries(genesis.entries);
         let clients = (0..count)
             .zip(keys)
             .map(|(client, identity)| {
                 let member = Member {
                     me: ClientId(client),
                     identity,
-                    book: book.clone(),
-                    policy: policy.clone(),
-                    policy_leaf: signed.leaf(),
+                    book: genesis.book.clone(),
+                    policy: genesis.policy.clone(),
+                    policy_leaf: genesis.policy_leaf,
                     floors: Floors::default(),
                 };
                 let own = ChaCha20Rng::seed_from_u64(rng.next_u64());
@@ -213,14 +195,14 @@ impl World {
             .collect::<Result<Vec<_>, _>>()?;
         let setup = Arc::new(ServerSetup {
             identity: server,
-            book,
-            policy: policy.clone(),
-            policy_leaf: signed.leaf(),
+            book: genesis.book,
+            policy: genesis.policy.clone(),
+            policy_leaf: genesis.policy_leaf,
             deadlines: DEADLINES,
         });
         Ok(Self {
             masking,
-            policy,
+            policy: genesis.policy,
             setup,
             clients,
             log,

@@ -4,6 +4,7 @@ use super::ExperimentError;
 use super::disclosure::Disclosure;
 use super::federation::Schedule;
 use super::subspace::Subspace;
+use crate::describe;
 use std::num::NonZeroUsize;
 use veilsum_aggregation::cluster::{Divergences, Gaussian};
 use veilsum_learner::descriptor::{Draw, Pooling, Summary};
@@ -67,8 +68,7 @@ impl ProfileKind {
                 let made = Summary::of(learner, draw)?
                     .descriptor([0; 32])
                     .map_err(LearnError::from)?;
-                let wide = |values: &[f32]| values.iter().copied().map(f64::from).collect();
-                let gaussian = Gaussian::new(wide(made.mean()), wide(made.variance()));
+                let gaussian = describe::gaussian(&made);
                 Ok(Profile::Descriptor(
                     gaussian.map_err(|error| ExperimentError::Set(error.to_string()))?,
                 ))

@@ -9,6 +9,7 @@ use super::results::{ArmResult, Score, SeedResult};
 use super::scenario::{Drawn, Sequence, pooled, relative};
 use super::strategy::{Arm, Form, Group, IMAGES};
 use super::{Bend, ExperimentError, Schedule};
+use std::sync::Arc;
 use std::time::Instant;
 use veilsum_aggregation::cluster::{
     Closeness, Divergences, Linkage, Membership, Moves, Repair, hard, multi_membership, repair, route,
@@ -31,12 +32,11 @@ struct Bench<'a> {
     unseen: Vec<Box<dyn Learner>>,
     /// Scores clients' own test frames where no client trains.
     own: Vec<Box<dyn Learner>>,
-    profiles: Vec<(ProfileKind, Profiles)>,
+    profiles: Vec<(ProfileKind, Arc<Profiles>)>,
     done: Vec<(Bend, Setup, ArmResult)>,
 }
 
 /// Of one kind.
-#[derive(Clone)]
 struct Profiles {
     clients: Vec<Profile>,
     unseen: Vec<Profile>,
@@ -282,16 +282,17 @@ impl<'a> Bench<'a> {
                 Ok(plain(of(&singles)?, by, 0.0))
             }
             Group::Alike { by, form, threshold } => {
-                let matrix = self.profiles(by)?.matrix;
+                let profiles = self.profiles(by)?;
+                let matrix = &profiles.matrix;
                 let tau = threshold
-                    .choose(&matrix)
+                    .choose(matrix)
                     .map_err(|error| ExperimentError::Set(error.to_string()))?;
                 let wanted = match form {
-                    Form::Soft => soft(&matrix, tau.tau),
-                    Form::Hard => hard(&matrix, tau.tau, Linkage::Average),
+                    Form::Soft => soft(matrix, tau.tau),
+                    Form::Hard => hard(matrix, tau.tau, Linkage::Average),
                 };
                 let (clusters, repairs) = match self.config.crowd {
-                    Some(crowd) => repaired(&wanted, &matrix, tau.tau, crowd)?,
+                    Some(crowd) => repaired(&wanted, matrix, tau.tau, crowd)?,
                     None => (wanted, 0),
                 };
                 Ok(Setup {
@@ -312,9 +313,9 @@ impl<'a> Bench<'a> {
     }
 
     /// Profiles of a kind, made once a seed by learners that are used for nothing else.
-    fn profiles(&mut self, kind: &ProfileKind) -> Result<Profiles, ExperimentError> {
+    fn profiles(&mut self, kind: &ProfileKind) -> Result<Arc<Profiles>, ExperimentError> {
         if let Some((_, made)) = self.profiles.iter().find(|(other, _)| other == kind) {
-            return Ok(made.clone());
+            return Ok(Arc::clone(made));
         }
         let of = |all: &[Sequence]| {
             all.iter()
@@ -331,12 +332,12 @@ impl<'a> Bench<'a> {
                 .collect::<Result<Vec<_>, _>>()
         };
         let (clients, unseen) = (of(&self.drawn.clients)?, of(&self.drawn.unseen)?);
-        let made = Profiles {
+        let made = Arc::new(Profiles {
             matrix: Profile::matrix(&clients)?,
             clients,
             unseen,
-        };
-        self.profiles.push((kind.clone(), made.clone()));
+        });
+        self.profiles.push((kind.clone(), Arc::clone(&made)));
         Ok(made)
     }
 
@@ -348,19 +349,15 @@ impl<'a> Bench<'a> {
         };
         let mut routed = Vec::new();
         for (at, (learner, sequence)) in self.unseen.iter_mut().zip(&self.drawn.unseen).enumerate() {
-            let (clusters, fallback) =
-                match profiles.as_ref().and_then(|all| Some((all, all.unseen.get(at)?))) {
-                    None => (vec![0], false),
-                    Some((all, own)) => {
-                        let distances: Vec<f64> =
-                            all.clients.iter().map(|client| own.distance(client)).collect();
-                        let clusters = route(&distances, &setup.clusters, setup.tau);
-                        let fallback = clusters
-                            .iter()
-                            .any(|cluster| mean_distance(&distances, &setup.clusters, *cluster) > setup.tau);
-                        (clusters, fallback)
-                    }
-                };
+            let own = profiles.as_ref().and_then(|all| Some((all, all.unseen.get(at)?)));
+            let (clusters, fallback) = match own {
+                None => (vec![0], false),
+                Some((all, own)) => {
+                    let distances: Vec<f64> = all.clients.iter().map(|client| own.distance(client)).collect();
+                    let route = route(&distances, &setup.clusters, setup.tau);
+                    (route.clusters, !route.within)
+                }
+            };
             let model = Weights::mean(clusters.iter().filter_map(|cluster| models.get(*cluster)))?;
             routed.push(score(learner.as_mut(), &model, sequence, clusters, fallback)?);
         }
@@ -385,14 +382,6 @@ impl<'a> Bench<'a> {
         }
         Ok(scores)
     }
-}
-
-fn mean_distance(distances: &[f64], clusters: &Membership, cluster: usize) -> f64 {
-    let total: f64 = clusters
-        .members(cluster)
-        .filter_map(|client| distances.get(client))
-        .sum();
-    total / super::statistics::number(clusters.size(cluster).max(1))
 }
 
 fn score(

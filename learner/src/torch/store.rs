@@ -134,10 +134,7 @@ impl Store {
     ///
     /// [`LearnError::LayoutMismatch`] for another model's weights; nothing changes then.
     pub fn load(&self, weights: &Weights) -> Result<(), LearnError> {
-        let (expected, found) = (self.layout.digest(), weights.layout_digest());
-        if expected != found {
-            return Err(LearnError::LayoutMismatch { expected, found });
-        }
+        weights.check(&self.layout)?;
         for (spec, values) in weights.tensors() {
             if let Some(tensor) = self.tensors.get(&spec.name) {
                 let source = Tensor::from_slice(values).view(tensor.size().as_slice());

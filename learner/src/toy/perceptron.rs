@@ -14,10 +14,11 @@ use crate::descriptor::Features;
 use crate::error::LearnError;
 use crate::layout::{Layout, TensorClass, TensorSpec};
 use crate::learner::{Evaluation, Learner, TrainPlan, TrainReport};
-use crate::shuffle::shuffle;
-use crate::toy::ToyDepth;
+use crate::toy::adam::Adam;
 use crate::toy::cells::{Cells, FEATURES};
+use crate::toy::descent::{descend, diverged, usable};
 use crate::toy::score::score;
+use crate::toy::{ToyDepth, check_size};
 use crate::weights::Weights;
 
 /// The network with one client's frames.
@@ -50,8 +51,7 @@ impl Perceptron {
     ///
     /// [`LearnError::Network`] if the pictures have fewer pixels than cells.
     pub fn new(seed: u64, data: DepthDataset) -> Result<Self, LearnError> {
-        // The linear model has the same demands on pictures.
-        let data = ToyDepth::new(data)?.into_data();
+        check_size(&data)?;
         let start = Self::initial_weights(seed)?;
         Ok(Self {
             layout: start.layout().clone(),
@@ -172,74 +172,42 @@ impl Perceptron {
         Some((square, count))
     }
 
-    fn run(
+    /// One step; the mean squared error before it, or `None` if no cell of the batch has depth.
+    fn step(
         &mut self,
-        plan: &TrainPlan,
-        usable: &mut [usize],
+        batch: &[usize],
+        gradient: &mut [f32],
+        rate: f32,
         correction: Option<&Correction>,
-    ) -> Result<(TrainReport, u32), LearnError> {
-        let mut rng = ChaCha20Rng::seed_from_u64(plan.seed ^ (u64::from(plan.round) << 32));
-        let steps = plan.steps(usable.len());
-        let mut report = TrainReport {
-            steps,
-            samples: 0,
-            loss_first: 0.0,
-            loss_last: 0.0,
-            skipped_frames: 0,
-        };
-        let (mut at, mut passes) = (usable.len(), 0);
-        let mut gradient = vec![0.0_f32; self.weights.len()];
-        for step in 0..steps {
-            if at >= usable.len() {
-                shuffle(usable, &mut rng);
-                (at, passes) = (0, passes + 1);
-            }
-            let end = (at + plan.batch).min(usable.len());
-            gradient.fill(0.0);
-            let (mut square, mut count) = (0.0, 0);
-            if let Some(parts) = Self::parts(&self.weights) {
-                for index in usable.get(at..end).unwrap_or_default() {
-                    let sample = self.train.get(*index);
-                    let sums = sample.and_then(|sample| Self::backward(&parts, sample, &mut gradient));
-                    let (more, cells) = sums.unwrap_or((0.0, 0));
-                    square += more;
-                    count += cells;
-                }
-            }
-            report.samples += u32::try_from(end - at).unwrap_or(u32::MAX);
-            at = end;
-            let loss = square / f64::from(count);
-            if !loss.is_finite() {
-                return Err(LearnError::NonFiniteLoss {
-                    round: plan.round,
-                    step,
-                    loss,
-                });
-            }
-            #[expect(clippy::cast_precision_loss, reason = "cells of a batch")]
-            let cells = count as f32;
-            for g in &mut gradient {
-                *g /= cells;
-            }
-            if let Some(correction) = correction {
-                correct(correction, &mut gradient, &self.weights);
-            }
-            #[expect(clippy::cast_possible_truncation, reason = "a rate needs no double precision")]
-            let rate = plan.learning_rate as f32;
-            match correction.map(Correction::optimiser) {
-                Some(LocalOptimiser::Sgd) => {
-                    for (w, g) in self.weights.iter_mut().zip(&gradient) {
-                        *w -= rate * g;
-                    }
-                }
-                Some(LocalOptimiser::Own) | None => self.adam.step(&mut self.weights, &gradient, rate),
-            }
-            if step == 0 {
-                report.loss_first = loss;
-            }
-            report.loss_last = loss;
+    ) -> Option<f64> {
+        gradient.fill(0.0);
+        let (mut square, mut count) = (0.0, 0);
+        let parts = Self::parts(&self.weights)?;
+        for sample in batch.iter().filter_map(|index| self.train.get(*index)) {
+            let (more, cells) = Self::backward(&parts, sample, gradient)?;
+            square += more;
+            count += cells;
         }
-        Ok((report, passes))
+        if count == 0 {
+            return None;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "cells of a batch")]
+        let cells = count as f32;
+        for g in &mut *gradient {
+            *g /= cells;
+        }
+        if let Some(correction) = correction {
+            correct(correction, gradient, &self.weights);
+        }
+        match correction.map(Correction::optimiser) {
+            Some(LocalOptimiser::Sgd) => {
+                for (w, g) in self.weights.iter_mut().zip(&*gradient) {
+                    *w -= rate * g;
+                }
+            }
+            Some(LocalOptimiser::Own) | None => self.adam.step(&mut self.weights, gradient, rate),
+        }
+        Some(square / f64::from(count))
     }
 
     fn train_with(
@@ -248,43 +216,28 @@ impl Perceptron {
         correction: Option<&Correction>,
     ) -> Result<TrainReport, LearnError> {
         plan.check()?;
-        let mut usable: Vec<usize> = self
-            .train
-            .iter()
-            .enumerate()
-            .filter(|(_, sample)| sample.logs.iter().any(Option::is_some))
-            .map(|(index, _)| index)
-            .collect();
-        if usable.is_empty() {
-            return Err(LearnError::NoTrainingData {
-                client: self.data.name().to_owned(),
-            });
-        }
+        let has_depth = |sample: &Sample| sample.logs.iter().any(Option::is_some);
+        let mut usable = usable(self.data.name(), self.train.iter().map(has_depth))?;
         let without = u32::try_from(self.train.len() - usable.len()).unwrap_or(u32::MAX);
         let saved = self.weights.clone();
-        let outcome = self
-            .run(plan, &mut usable, correction)
-            .and_then(|done| match self.weights() {
-                Ok(_) => Ok(done),
-                Err(LearnError::NonFinite { tensor, index, value }) => Err(LearnError::Diverged {
-                    round: plan.round,
-                    tensor,
-                    index,
-                    value,
-                }),
-                Err(other) => Err(other),
-            });
-        match outcome {
-            Ok((report, passes)) => Ok(TrainReport {
+        #[expect(clippy::cast_possible_truncation, reason = "a rate needs no double precision")]
+        let rate = plan.learning_rate as f32;
+        let mut gradient = vec![0.0; self.weights.len()];
+        let outcome = descend(plan, &mut usable, |batch| {
+            self.step(batch, &mut gradient, rate, correction)
+        });
+        let outcome = outcome.and_then(|(report, passes)| {
+            self.weights().map_err(|error| diverged(plan.round, error))?;
+            Ok(TrainReport {
                 skipped_frames: passes * without,
                 ..report
-            }),
-            Err(error) => {
-                self.weights = saved;
-                self.adam = Adam::new(self.weights.len());
-                Err(error)
-            }
+            })
+        });
+        if outcome.is_err() {
+            self.weights = saved;
+            self.adam = Adam::new(self.weights.len());
         }
+        outcome
     }
 }
 
@@ -298,10 +251,7 @@ impl Learner for Perceptron {
     }
 
     fn load(&mut self, weights: &Weights) -> Result<(), LearnError> {
-        let (expected, found) = (self.layout.digest(), weights.layout_digest());
-        if expected != found {
-            return Err(LearnError::LayoutMismatch { expected, found });
-        }
+        weights.check(&self.layout)?;
         self.weights.copy_from_slice(weights.values());
         Ok(())
     }
@@ -428,135 +378,10 @@ fn correct(correction: &Correction, gradient: &mut [f32], weights: &[f32]) {
     }
 }
 
-/// Adam with the usual settings (Kingma and Ba 2015). Its moments outlast a round.
-struct Adam {
-    mean: Vec<f32>,
-    square: Vec<f32>,
-    steps: i32,
-}
-
-impl Adam {
-    fn new(len: usize) -> Self {
-        Self {
-            mean: vec![0.0; len],
-            square: vec![0.0; len],
-            steps: 0,
-        }
-    }
-
-    fn step(&mut self, weights: &mut [f32], gradient: &[f32], rate: f32) {
-        self.steps = self.steps.saturating_add(1);
-        let (unbias1, unbias2) = (1.0 - B1.powi(self.steps), 1.0 - B2.powi(self.steps));
-        let moments = self.mean.iter_mut().zip(&mut self.square);
-        for ((w, g), (m, s)) in weights.iter_mut().zip(gradient).zip(moments) {
-            *m = B1 * *m + (1.0 - B1) * g;
-            *s = B2 * *s + (1.0 - B2) * g * g;
-            *w -= rate * (*m / unbias1) / ((*s / unbias2).sqrt() + 1e-8);
-        }
-    }
-}
-
-const B1: f32 = 0.9;
-const B2: f32 = 0.999;
 const HIDDEN: usize = 24;
 const INPUTS: usize = 3 * FEATURES + 3;
 /// ln 10 m.
 const START_LOG_M: f32 = std::f32::consts::LN_10;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::data::generator::{Generator, Light, Place, Platform};
-    use crate::learner::TrainLength;
-
-    fn client(place: Place) -> Perceptron {
-        let g = Generator {
-            platform: Platform::Ugv,
-            place,
-            light: Light::Day,
-            width: 64,
-            height: 48,
-            train: 8,
-            test: 4,
-            seed: 1,
-        };
-        Perceptron::new(7, g.dataset().unwrap()).unwrap()
-    }
-
-    fn plan() -> TrainPlan {
-        TrainPlan {
-            round: 1,
-            length: TrainLength::Steps(60),
-            learning_rate: 1e-2,
-            batch: 4,
-            seed: 11,
-        }
-    }
-
-    #[test]
-    fn it_learns_and_replays() {
-        let (mut one, mut two) = (client(Place::Indoor), client(Place::Indoor));
-        let before = one.evaluate().unwrap();
-        let report = one.train(&plan()).unwrap();
-        assert!(report.loss_last < 0.3 * report.loss_first, "{report:?}");
-        let after = one.evaluate().unwrap();
-        assert!(after.depth().unwrap().abs_rel < 0.7 * before.depth().unwrap().abs_rel);
-        two.train(&plan()).unwrap();
-        assert_eq!(one.weights().unwrap(), two.weights().unwrap());
-    }
-
-    /// Against differences of the loss, for every weight of one sample.
-    #[test]
-    fn gradients_are_those_of_the_loss() {
-        let toy = client(Place::Street);
-        let sample = &toy.train[0];
-        let loss = |weights: &[f32]| -> f64 {
-            let parts = Perceptron::parts(weights).unwrap();
-            let errors = sample.inputs.iter().zip(&sample.logs).filter_map(|(x, truth)| {
-                truth.map(|truth| 0.5 * f64::from(parts.forward(x).2 - truth).powi(2))
-            });
-            errors.sum()
-        };
-        let mut gradient = vec![0.0; toy.weights.len()];
-        let parts = Perceptron::parts(&toy.weights).unwrap();
-        Perceptron::backward(&parts, sample, &mut gradient).unwrap();
-        let (mut wrong, scale) = (0, gradient.iter().fold(0.0_f32, |m, g| m.max(g.abs())));
-        for (at, g) in gradient.iter().enumerate() {
-            let moved = |by: f32| {
-                let mut weights = toy.weights.clone();
-                weights[at] += by;
-                loss(&weights)
-            };
-            let slope = (moved(1e-3) - moved(-1e-3)) / 2e-3;
-            // A unit that switches within the step bends the difference: a few of many.
-            wrong += usize::from((slope - f64::from(*g)).abs() > 0.01 * f64::from(scale));
-        }
-        assert!(wrong * 100 < gradient.len(), "{wrong} of {}", gradient.len());
-    }
-
-    #[test]
-    fn corrections_pull_and_push() {
-        let start = client(Place::Street).weights().unwrap();
-        let trained = |linear: Option<Vec<f32>>, proximal, optimiser| {
-            let mut toy = client(Place::Street);
-            let correction = Correction::new(start.clone(), linear, proximal, optimiser).unwrap();
-            toy.train_corrected(&plan(), &correction).unwrap();
-            toy.weights().unwrap()
-        };
-        let far = |w: &Weights| w.minus(&start).unwrap().norm();
-        let free = trained(None, 0.0, LocalOptimiser::Own);
-        let mut plain = client(Place::Street);
-        plain.train(&plan()).unwrap();
-        assert_eq!(free, plain.weights().unwrap());
-        assert!(far(&trained(None, 10.0, LocalOptimiser::Own)) < 0.5 * far(&free));
-        // With descent at a rate of 0.01 and 60 steps a pull of 1 moves by about 0.6.
-        let mut pull = vec![0.0; start.values().len()];
-        if let Some(last) = pull.last_mut() {
-            *last = -1.0;
-        }
-        let still = trained(None, 0.0, LocalOptimiser::Sgd);
-        let pulled = trained(Some(pull), 0.0, LocalOptimiser::Sgd);
-        let at = |w: &Weights| *w.values().last().unwrap();
-        assert!(at(&pulled) > at(&still) + 0.1, "{} {}", at(&pulled), at(&still));
-    }
-}
+mod tests;

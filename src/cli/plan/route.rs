@@ -46,25 +46,8 @@ pub(super) fn run(args: &RouteArgs) -> Result<Exit, Failure> {
             .iter()
             .map(|column| table.divergences.at(row, *column))
             .collect();
-        let means: Vec<f64> = (0..plan.matrix.clusters())
-            .map(|cluster| {
-                mean(
-                    plan.matrix
-                        .members(cluster)
-                        .filter_map(|client| distances.get(client)),
-                )
-            })
-            .collect();
-        let clusters = route(&distances, &plan.matrix, tau);
-        let close = clusters
-            .iter()
-            .all(|cluster| means.get(*cluster).is_some_and(|mean| *mean <= tau));
-        routes.push((
-            table.clients.get(row).cloned().unwrap_or_default(),
-            clusters,
-            means,
-            close,
-        ));
+        let name = table.clients.get(row).cloned().unwrap_or_default();
+        routes.push((name, route(&distances, &plan.matrix, tau)));
     }
     print(&match args.format {
         Format::Json => json!({
@@ -72,23 +55,24 @@ pub(super) fn run(args: &RouteArgs) -> Result<Exit, Failure> {
             "tau": tau,
             "routes": routes
                 .iter()
-                .map(|(name, clusters, means, close)| {
-                    json!({"sequence": name, "clusters": clusters, "divergences": means, "within_tau": close})
+                .map(|(name, route)| {
+                    json!({"sequence": name, "clusters": route.clusters, "divergences": route.means, "within_tau": route.within})
                 })
                 .collect::<Vec<_>>(),
         })
         .to_string(),
         Format::Human => routes
             .iter()
-            .map(|(name, clusters, means, close)| {
-                let divergences: Vec<String> = means.iter().map(|mean| format!("{mean:.3}")).collect();
-                let why = if *close {
+            .map(|(name, route)| {
+                let divergences: Vec<String> = route.means.iter().map(|mean| format!("{mean:.3}")).collect();
+                let why = if route.within {
                     format!("within tau {tau:.4}")
                 } else {
                     format!("the nearest; none is within tau {tau:.4}")
                 };
                 format!(
-                    "{name}: clusters {clusters:?}, {why} (mean divergences {})",
+                    "{name}: clusters {:?}, {why} (mean divergences {})",
+                    route.clusters,
                     divergences.join(", ")
                 )
             })
@@ -96,9 +80,4 @@ pub(super) fn run(args: &RouteArgs) -> Result<Exit, Failure> {
             .join("\n"),
     })?;
     Ok(Exit::Ok)
-}
-
-fn mean<'a>(values: impl Iterator<Item = &'a f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-    if count > 0.0 { sum / count } else { f64::INFINITY }
 }

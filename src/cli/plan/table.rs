@@ -9,6 +9,7 @@ use veilsum_learner::Descriptor;
 
 use super::input::{self, Fault, InputError};
 use super::sheet::Sheet;
+use crate::describe;
 
 /// The divergences of named clients.
 pub(super) struct Table {
@@ -110,9 +111,7 @@ impl Table {
                     "its noise is of another size than that of the first file: all clients must follow one policy, with as many images",
                 ));
             }
-            let wide = |values: &[f32]| values.iter().map(|value| f64::from(*value)).collect();
-            let gaussian = Gaussian::new(wide(descriptor.mean()), wide(descriptor.variance()))
-                .map_err(|error| InputError::whole(path, error))?;
+            let gaussian = describe::gaussian(&descriptor).map_err(|error| InputError::whole(path, error))?;
             descriptors.push(Noisy {
                 gaussian,
                 mean_sd: descriptor.noise().map_or(0.0, |noise| noise.mean_sd),
