@@ -1,9 +1,9 @@
 //! Frames: what they are, where they come from, and what is wrong with them.
 //!
 //! ```text
-//! folder of PNG pairs ──read_client──┐
-//!                                    ├──> DepthDataset (train and test frames at the network's size) ──> Learner
-//! seeded generator ──────────────────┘
+//! folder of PNG pairs ────────────┐
+//! KITTI, NYU Depth v2 by lists ───┼──> DepthDataset (train and test frames at the network's size) ──> Learner
+//! seeded generator ───────────────┘
 //! ```
 
 use std::collections::BTreeMap;
@@ -11,18 +11,27 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
+use crate::data::crop::Window;
 use crate::metrics::{DepthMetrics, DepthRange, MetricsError};
 
 pub mod bev;
+pub mod crop;
 pub mod folder;
 pub mod frame;
 pub mod generator;
+pub mod kitti;
+mod listed;
+pub mod nyu;
 pub mod picture;
+mod report;
 mod scene;
+mod split;
 
 pub use bev::{BevDataError, BevDataset, BevFrame};
-pub use folder::{DepthScale, FolderOptions, OnFault, ReadReport, Splits};
+pub use folder::{DepthScale, FolderOptions, Splits};
 pub use frame::Frame;
+pub use listed::{ListOptions, Selection};
+pub use report::{OnFault, ReadOptions, ReadReport, SkipReason};
 
 /// One client's frames, all of one size, depths outside the range set to 0 (unknown).
 #[derive(Clone, Debug)]
@@ -323,6 +332,76 @@ pub enum DataError {
         needed_mib: usize,
         /// Memory allowed.
         limit_mib: usize,
+    },
+    /// A line of a list that says nothing useful.
+    #[error("{}: line {line}: {reason}", path.display())]
+    List {
+        /// The list.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong and what to write.
+        reason: String,
+    },
+    /// A list names a picture that is not there.
+    #[error("{}: no such file ({listed}); {hint}", path.display())]
+    NotThere {
+        /// The file.
+        path: PathBuf,
+        /// Where it was named.
+        listed: String,
+        /// What to do.
+        hint: String,
+    },
+    /// A sequence that is in no list and in no folder.
+    #[error("{key}: there is no sequence '{name}' in {}; there are {known}", path.display())]
+    NoSequence {
+        /// The setting.
+        key: &'static str,
+        /// What was asked for.
+        name: String,
+        /// Where it was looked for.
+        path: PathBuf,
+        /// The first few that are there.
+        known: String,
+    },
+    /// Sequences that are trained on and scored on.
+    #[error(
+        "sequences {names} are in the training list and in the test list ({share:.1} % of the training frames); scores would be too good, take them out of one"
+    )]
+    SharedSequences {
+        /// Their names, the first few.
+        names: String,
+        /// Percent of the training frames that are theirs.
+        share: f64,
+    },
+    /// A picture that the data set cannot have.
+    #[error("{}: picture is {}x{} but {expected}", path.display(), found.0, found.1)]
+    PictureSize {
+        /// The picture.
+        path: PathBuf,
+        /// Its width and height.
+        found: (usize, usize),
+        /// What the data set's pictures are.
+        expected: &'static str,
+    },
+    /// A crop beyond the frame.
+    #[error("frame '{frame}' of {}x{} has no rows {}..{} and columns {}..{}", size.0, size.1, window.top, window.top.saturating_add(window.height), window.left, window.left.saturating_add(window.width))]
+    Window {
+        /// The frame.
+        frame: String,
+        /// Its width and height.
+        size: (usize, usize),
+        /// The crop.
+        window: Window,
+    },
+    /// Not a JPEG, or cut short.
+    #[error("{}: unreadable or truncated JPEG ({reason}); copy it again, or set data.on_fault = \"skip\"", path.display())]
+    Jpeg {
+        /// The file.
+        path: PathBuf,
+        /// The decoder's words.
+        reason: String,
     },
     /// Pixels do not fill the frame.
     #[error("frame '{frame}' of {width}x{height} was given {rgb} colour bytes and {depth} depths")]

@@ -8,8 +8,12 @@ use veilsum_learner::bev::Side;
 use veilsum_learner::data::bev::plain::{self, BevOptions};
 use veilsum_learner::data::bev::{BevDataError, BevDataset, Fleet, LabelKind, VehicleKind};
 use veilsum_learner::data::generator::{Generator, Light, Place, Platform};
-use veilsum_learner::data::{DepthScale, FolderOptions, OnFault, folder};
+use veilsum_learner::data::{DepthScale, FolderOptions, OnFault, ReadOptions, folder};
 use veilsum_learner::{DataError, DepthDataset};
+
+mod benchmark;
+
+pub use benchmark::{KittiConfig, NyuConfig};
 
 /// A client's frames.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -71,6 +75,10 @@ pub enum DataConfig {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         memory_limit_mib: Option<usize>,
     },
+    /// KITTI with the split of Eigen et al.
+    Kitti(KittiConfig),
+    /// NYU Depth v2.
+    Nyu(NyuConfig),
 }
 
 /// Frames of one task.
@@ -188,21 +196,13 @@ impl DataConfig {
                 max_frames,
                 memory_limit_mib,
             } => {
-                let mut options = FolderOptions::new(width, height);
-                options.max_frames = *max_frames;
-                if let Some(limit) = memory_limit_mib {
-                    options.memory_limit = limit.saturating_mul(1 << 20);
-                }
-                options.on_fault = match on_fault.as_deref() {
-                    None | Some("refuse") => OnFault::Refuse,
-                    Some("skip") => OnFault::Skip,
-                    Some(other) => {
-                        return Err(DataLoadError::Config(ConfigError::Value {
-                            key: "data.on_fault",
-                            reason: format!("`{other}` is not `refuse` or `skip`"),
-                        }));
-                    }
+                let reading = Reading {
+                    on_fault: on_fault.as_deref(),
+                    max_frames: *max_frames,
+                    memory_limit_mib: *memory_limit_mib,
                 };
+                let mut options = FolderOptions::new(width, height);
+                options.read = reading.options((width, height))?;
                 options.scale = match scale.as_deref() {
                     None => None,
                     Some("kitti") => Some(DepthScale::Kitti),
@@ -214,13 +214,39 @@ impl DataConfig {
                         }));
                     }
                 };
-                let (data, report) = folder::read_client(&base.join(path), &options)?;
-                Ok(Loaded {
-                    frames: Frames::Depth(data),
-                    summary: report.to_string(),
-                })
+                Ok(folder::read_client(&base.join(path), &options)?.into())
             }
+            Self::Kitti(kitti) => Ok(kitti.read(base, (width, height))?.into()),
+            Self::Nyu(nyu) => Ok(nyu.read(base, (width, height))?.into()),
         }
+    }
+}
+
+/// The settings that all readers of depth share.
+struct Reading<'a> {
+    on_fault: Option<&'a str>,
+    max_frames: Option<usize>,
+    memory_limit_mib: Option<usize>,
+}
+
+impl Reading<'_> {
+    fn options(&self, (width, height): (usize, usize)) -> Result<ReadOptions, ConfigError> {
+        let mut options = ReadOptions::new(width, height);
+        options.max_frames = self.max_frames;
+        if let Some(limit) = self.memory_limit_mib {
+            options.memory_limit = limit.saturating_mul(1 << 20);
+        }
+        options.on_fault = match self.on_fault {
+            None | Some("refuse") => OnFault::Refuse,
+            Some("skip") => OnFault::Skip,
+            Some(other) => {
+                return Err(ConfigError::Value {
+                    key: "data.on_fault",
+                    reason: format!("`{other}` is not `refuse` or `skip`"),
+                });
+            }
+        };
+        Ok(options)
     }
 }
 

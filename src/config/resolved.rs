@@ -68,6 +68,8 @@ impl Resolved {
                 match located.settings.data {
                     DataConfig::Folder { .. } => unset.extend_from_slice(&FOLDER_UNSET),
                     DataConfig::FleetFolder { .. } => unset.extend_from_slice(&FLEET_UNSET),
+                    DataConfig::Kitti(_) => unset.extend(KITTI_UNSET.iter().chain(&LISTED_UNSET)),
+                    DataConfig::Nyu(_) => unset.extend(NYU_UNSET.iter().chain(&LISTED_UNSET)),
                     DataConfig::Generated { .. } | DataConfig::GeneratedFleet { .. } => {}
                 }
                 ("client", toml::to_string(&located.settings), unset)
@@ -232,7 +234,7 @@ impl fmt::Display for Resolved {
 const SCHEMA: &str = "veilsum-config/1";
 
 /// Settings that name a file or folder.
-const PATHS: [&str; 10] = [
+const PATHS: [&str; 13] = [
     "policy",
     "key",
     "state",
@@ -243,6 +245,9 @@ const PATHS: [&str; 10] = [
     "tls.key",
     "tls.authority",
     "data.path",
+    "data.depth",
+    "data.train_list",
+    "data.test_list",
 ];
 
 const SERVER_UNSET: [(&str, &str); 2] = [
@@ -265,4 +270,34 @@ const FOLDER_UNSET: [(&str, &str); 4] = [
     ("data.on_fault", "`refuse`: one unreadable frame ends the start"),
     ("data.max_frames", "all frames"),
     ("data.memory_limit_mib", "2048"),
+];
+
+const LISTED_UNSET: [(&str, &str); 7] = [
+    ("data.train_list", "every frame of data.sequences"),
+    (
+        "data.test_list",
+        "every frame of data.test_sequences; no test frames without either",
+    ),
+    ("data.sequences", "every line of data.train_list"),
+    ("data.test_sequences", "every line of data.test_list"),
+    ("data.on_fault", "`refuse`: one unreadable frame ends the start"),
+    ("data.max_frames", "all frames"),
+    ("data.memory_limit_mib", "2048"),
+];
+
+const KITTI_UNSET: [(&str, &str); 3] = [
+    ("data.crop", "true: 1216 x 352"),
+    ("data.mask", "`garg`"),
+    (
+        "data.mask_before_crop",
+        "false: the mask is laid on the cut depth map",
+    ),
+];
+
+const NYU_UNSET: [(&str, &str); 2] = [
+    (
+        "data.crop",
+        "true: training frames of 565 x 427, test depths in Eigen's mask",
+    ),
+    ("data.dense", "false: measured depth maps"),
 ];

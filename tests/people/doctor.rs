@@ -44,6 +44,13 @@ fn copy(from: PathBuf, to: PathBuf) {
     fs::copy(from, to).unwrap();
 }
 
+/// Gives a client other frames.
+fn data(kit: &Consortium, section: &str) {
+    let text = fs::read_to_string(kit.client("client.toml")).unwrap();
+    let (rest, _) = text.split_once("[data]").unwrap();
+    fs::write(kit.client("client.toml"), format!("{rest}[data]\n{section}")).unwrap();
+}
+
 /// Breaks a kit of its own for each case.
 type Break = fn(&Consortium);
 type Case<'a> = (&'a str, Break, &'a [(&'static str, &'a str)]);
@@ -169,12 +176,53 @@ const CLIENT: &[Case] = &[
     (
         "a folder of frames that is not there",
         |kit| {
-            let text = fs::read_to_string(kit.client("client.toml")).unwrap();
-            let (rest, _) = text.split_once("[data]").unwrap();
-            let data = "[data]\nkind = \"folder\"\npath = \"frames\"\nscale = \"kitti\"\n";
-            fs::write(kit.client("client.toml"), format!("{rest}{data}")).unwrap();
+            data(kit, "kind = \"folder\"\npath = \"frames\"\nscale = \"kitti\"\n");
         },
         &[("frames", "frames")],
+    ),
+    (
+        "a drive that is not among the recordings",
+        |kit| {
+            fs::create_dir_all(kit.client("raw/2011_09_26/2011_09_26_drive_0002_sync")).unwrap();
+            data(
+                kit,
+                "kind = \"kitti\"\npath = \"raw\"\ndepth = \"gt\"\nsequences = [\"2011_09_26_drive_0001\"]\n",
+            );
+        },
+        &[
+            ("frames", "no sequence '2011_09_26_drive_0001'"),
+            ("frames", "there are 2011_09_26_drive_0002_sync"),
+        ],
+    ),
+    (
+        "a mask before a crop that is not made",
+        |kit| {
+            data(
+                kit,
+                "kind = \"kitti\"\npath = \"raw\"\ndepth = \"gt\"\ncrop = false\nmask_before_crop = true\n",
+            );
+        },
+        &[("frames", "data.mask_before_crop")],
+    ),
+    (
+        "in-painted depths without a list",
+        |kit| {
+            data(
+                kit,
+                "kind = \"nyu\"\npath = \"sync\"\nsequences = [\"kitchen\"]\ndense = true\n",
+            )
+        },
+        &[("frames", "data.dense")],
+    ),
+    (
+        "a benchmark and no frames asked for",
+        |kit| data(kit, "kind = \"nyu\"\npath = \"sync\"\n"),
+        &[("frames", "set data.train_list, data.sequences, or both")],
+    ),
+    (
+        "a setting of another benchmark",
+        |kit| data(kit, "kind = \"nyu\"\npath = \"sync\"\nmask = \"garg\"\n"),
+        &[("configuration", "unknown field `mask`")],
     ),
     (
         "a state folder that is a file",

@@ -211,6 +211,17 @@ const FILES: &[Files] = &[
         &["Did you mean `generated`?", "line"],
     ),
     (
+        |kit| {
+            let text = fs::read_to_string(kit.client("client.toml")).unwrap();
+            let (rest, _) = text.split_once("[data]").unwrap();
+            let data = "kind = \"kitti\"\npath = \"raw\"\ndepth = \"gt\"\nsequence = [\"x\"]\n";
+            fs::write(kit.client("client.toml"), format!("{rest}[data]\n{data}")).unwrap();
+        },
+        "join --config {client}",
+        3,
+        &["sequence", "Did you mean `sequences`?"],
+    ),
+    (
         |kit| edit(&kit.client("client.toml"), "night = ", "nihgt = "),
         "join --config {client}",
         3,

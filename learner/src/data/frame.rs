@@ -1,6 +1,7 @@
 //! A picture with depth.
 
 use crate::data::DataError;
+use crate::data::crop::Window;
 use crate::metrics::DepthRange;
 
 /// A picture with the depth of each of its pixels.
@@ -90,6 +91,42 @@ impl Frame {
                 *depth = 0.0;
             }
         }
+    }
+
+    /// Forgets the depths outside a window; the picture stays whole.
+    pub fn mask(&mut self, window: Window) {
+        let width = self.width.max(1);
+        for (at, depth) in self.depth.iter_mut().enumerate() {
+            if !window.holds(at / width, at % width) {
+                *depth = 0.0;
+            }
+        }
+    }
+
+    /// The part of the frame inside a window.
+    ///
+    /// # Errors
+    ///
+    /// [`DataError::Window`] if the window is empty or reaches beyond the frame.
+    pub fn cut(&self, window: Window) -> Result<Self, DataError> {
+        if !window.fits(self.width, self.height) || window.width == 0 {
+            return Err(DataError::Window {
+                frame: self.name.clone(),
+                size: (self.width, self.height),
+                window,
+            });
+        }
+        let (mut rgb, mut depth) = (Vec::new(), Vec::new());
+        for row in window.top..window.top + window.height {
+            let from = row * self.width + window.left;
+            depth.extend_from_slice(self.depth.get(from..from + window.width).unwrap_or_default());
+            rgb.extend_from_slice(
+                self.rgb
+                    .get(3 * from..3 * (from + window.width))
+                    .unwrap_or_default(),
+            );
+        }
+        Self::new(self.name.clone(), window.width, window.height, rgb, depth)
     }
 
     /// Pixels with a known depth.

@@ -1,4 +1,4 @@
-//! PNG files: 8-bit colour, 16-bit depth and masks.
+//! Picture files: 8-bit colour, as PNG or JPEG; 16-bit depth and masks as PNG.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -7,6 +7,8 @@ use std::path::Path;
 use png::{BitDepth, ColorType, Decoder, Encoder, Limits, Transformations};
 
 use crate::data::DataError;
+
+mod jpeg;
 
 /// Width, height and row-major samples of a picture.
 pub struct Picture<T> {
@@ -41,6 +43,19 @@ pub fn read_rgb(path: &Path) -> Result<Picture<u8>, DataError> {
         height: raw.height,
         samples,
     })
+}
+
+/// Reads a colour picture: a JPEG, or what [`read_rgb`] reads. Which of the two is told by the file's first bytes.
+///
+/// # Errors
+///
+/// As [`read_rgb`]; [`DataError::Jpeg`] for a JPEG that is cut short, and [`DataError::Format`] for one in gray.
+pub fn read_colour(path: &Path) -> Result<Picture<u8>, DataError> {
+    if jpeg::is_jpeg(path)? {
+        jpeg::read(path)
+    } else {
+        read_rgb(path)
+    }
 }
 
 /// Reads a 16-bit gray PNG.
@@ -171,26 +186,25 @@ impl Raw {
     }
 }
 
+/// Opens a plain file. Opening a pipe would wait for somebody to write into it.
+fn open(path: &Path) -> Result<File, DataError> {
+    let fault = |source| DataError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    if !std::fs::metadata(path).map_err(fault)?.is_file() {
+        let kind = std::io::ErrorKind::InvalidInput;
+        return Err(fault(std::io::Error::new(kind, "it is no plain file")));
+    }
+    File::open(path).map_err(fault)
+}
+
 fn read(path: &Path) -> Result<Raw, DataError> {
     let broken = |reason: String| DataError::Png {
         path: path.to_owned(),
         reason,
     };
-    // Opening a pipe would wait for somebody to write into it.
-    let plain = std::fs::metadata(path).map_err(|source| DataError::Io {
-        path: path.to_owned(),
-        source,
-    })?;
-    if !plain.is_file() {
-        return Err(DataError::Io {
-            path: path.to_owned(),
-            source: std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no plain file"),
-        });
-    }
-    let file = File::open(path).map_err(|source| DataError::Io {
-        path: path.to_owned(),
-        source,
-    })?;
+    let file = open(path)?;
     let mut decoder = Decoder::new_with_limits(BufReader::new(file), Limits { bytes: MAX_BYTES });
     // Samples as stored: a palette or 8-bit depth file must be seen for what it is.
     decoder.set_transformations(Transformations::IDENTITY);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::config::{ClientConfig, DataConfig, Located, ServerConfig};
+use crate::config::{ClientConfig, DataConfig, KittiConfig, Located, NyuConfig, ServerConfig};
 use crate::genesis::Genesis;
 use crate::kit::{Kit, KitRequest};
 use crate::report;
@@ -158,7 +158,11 @@ fn frames_of(config: &Path, data: Option<&Path>) -> (String, String) {
             )
         }
         Ok(DataConfig::GeneratedFleet { vehicle, cameras, .. }) => (vehicle, cameras.join(", ")),
-        Ok(DataConfig::FleetFolder { path, .. }) => (path.display().to_string(), String::new()),
+        Ok(
+            DataConfig::FleetFolder { path, .. }
+            | DataConfig::Kitti(KittiConfig { path, .. })
+            | DataConfig::Nyu(NyuConfig { path, .. }),
+        ) => (path.display().to_string(), String::new()),
         Err(_) => ("unknown".to_owned(), String::new()),
     }
 }

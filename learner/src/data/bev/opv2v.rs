@@ -19,10 +19,10 @@ use serde::Deserialize;
 
 use crate::bev::{Camera, Grid, Intrinsics, Mirror, Pose, Rig, VehicleBox};
 use crate::data::DataError;
+use crate::data::OnFault;
 use crate::data::bev::check::{CheckFrame, SelfCheck, self_check};
 use crate::data::bev::plain::{BevOptions, BevReadReport, read_picture, thin};
 use crate::data::bev::{BevDataError, BevDataset, BevFrame, LabelKind};
-use crate::data::folder::OnFault;
 use crate::data::picture::read_mask;
 
 const LAYOUT: &str = "<root>/{train,test}/[<client>/]<scenario>/<vehicle id>/NNNNNN.yaml with _camera0.png and _bev_visibility.png";

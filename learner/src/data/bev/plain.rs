@@ -15,9 +15,9 @@ use serde::Deserialize;
 use crate::bev::raster::rasterise;
 use crate::bev::{Camera, Grid, Intrinsics, Pose, Rig, VehicleBox};
 use crate::data::bev::{BevDataError, BevDataset, BevFrame, LabelKind};
-use crate::data::folder::{OnFault, name_of};
+use crate::data::folder::name_of;
 use crate::data::picture::{read_mask, read_rgb};
-use crate::data::{DataError, Frame};
+use crate::data::{DataError, Frame, OnFault};
 
 /// The layout, for messages.
 pub(crate) const LAYOUT: &str =

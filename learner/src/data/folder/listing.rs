@@ -1,11 +1,11 @@
 //! Which files a split holds, and how one pair of them is read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::data::folder::{DepthScale, name_of};
-use crate::data::picture::{read_depth, read_rgb};
+use crate::data::split::{FrameFile, read_pair};
 use crate::data::{DataError, Frame};
 
 /// One name of a split with the files it should have.
@@ -16,16 +16,15 @@ pub(crate) struct Entry {
     split: PathBuf,
 }
 
-impl Entry {
-    /// The file to speak about.
-    pub(crate) fn path(&self) -> PathBuf {
+impl FrameFile for Entry {
+    fn path(&self) -> PathBuf {
         self.rgb
             .clone()
             .or_else(|| self.depth.clone())
             .unwrap_or_else(|| self.split.clone())
     }
 
-    pub(crate) fn read(&self, scale: DepthScale, width: usize, height: usize) -> Result<Frame, DataError> {
+    fn read(&self, scale: DepthScale, width: usize, height: usize) -> Result<Frame, DataError> {
         let file = format!("{}.png", self.name);
         let partner = |folder: &str| DataError::Partner {
             path: self.path(),
@@ -33,27 +32,8 @@ impl Entry {
         };
         let rgb_path = self.rgb.as_deref().ok_or_else(|| partner("rgb"))?;
         let depth_path = self.depth.as_deref().ok_or_else(|| partner("depth"))?;
-        let rgb = read_rgb(rgb_path)?;
-        let depth = read_depth(depth_path)?;
-        if (rgb.width, rgb.height) != (depth.width, depth.height) {
-            return Err(DataError::Sizes {
-                path: rgb_path.to_owned(),
-                rgb: (rgb.width, rgb.height),
-                depth: (depth.width, depth.height),
-            });
-        }
-        let units = scale.units_per_metre();
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "metres as f32 keep more digits than the file"
-        )]
-        let metres = depth
-            .samples
-            .iter()
-            .map(|&v| (f64::from(v) / units) as f32)
-            .collect();
         let name = format!("{}/{}", name_of(&self.split), self.name);
-        Frame::new(name, rgb.width, rgb.height, rgb.samples, metres)?.resized(width, height)
+        read_pair(name, rgb_path, depth_path, scale)?.resized(width, height)
     }
 }
 
@@ -137,19 +117,4 @@ fn describe(dir: &Path) -> String {
     } else {
         names.join(", ")
     }
-}
-
-/// At most `max` entries, evenly spread.
-pub(crate) fn thin(entries: Vec<Entry>, max: Option<usize>) -> Vec<Entry> {
-    let count = entries.len();
-    let Some(max) = max.filter(|&max| max < count) else {
-        return entries;
-    };
-    let kept: BTreeSet<usize> = (0..max).map(|i| (i * count).div_ceil(max)).collect();
-    entries
-        .into_iter()
-        .enumerate()
-        .filter(|(i, _)| kept.contains(i))
-        .map(|(_, entry)| entry)
-        .collect()
 }

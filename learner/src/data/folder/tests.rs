@@ -1,7 +1,10 @@
 use std::fs;
+use std::path::PathBuf;
 
 use super::*;
 use crate::data::picture::{write_depth, write_rgb};
+use crate::data::{Frame, OnFault, SkipReason};
+use crate::metrics::DepthRange;
 
 /// A client's folder with 4x2 frames: training depths 512, 513, …, test depths 600, 601, ….
 struct Fixture {
@@ -49,7 +52,7 @@ impl Fixture {
     }
 
     fn skipped(&self) -> ReadReport {
-        self.read(|o| o.on_fault = OnFault::Skip).unwrap().1
+        self.read(|o| o.read.on_fault = OnFault::Skip).unwrap().1
     }
 }
 
@@ -303,7 +306,7 @@ fn all_frames_faulty_is_an_error_even_when_skipping() {
     for i in 0..3 {
         fs::remove_file(fixture.path("train", "depth", i)).unwrap();
     }
-    let error = fixture.read(|o| o.on_fault = OnFault::Skip).unwrap_err();
+    let error = fixture.read(|o| o.read.on_fault = OnFault::Skip).unwrap_err();
     assert!(
         matches!(&error, DataError::AllSkipped { frames: 3, .. }),
         "{error}"
@@ -336,10 +339,10 @@ fn memory_is_bounded_before_anything_is_decoded() {
     let fixture = Fixture::new();
     fs::write(fixture.path("train", "rgb", 0), b"not read").unwrap();
     // 5 frames of 4x2 pixels at 7 bytes.
-    let error = fixture.read(|o| o.memory_limit = 279).unwrap_err();
+    let error = fixture.read(|o| o.read.memory_limit = 279).unwrap_err();
     assert!(matches!(error, DataError::Memory { frames: 5, .. }));
     fixture.put("train", 0, 512);
-    assert!(fixture.read(|o| o.memory_limit = 280).is_ok());
+    assert!(fixture.read(|o| o.read.memory_limit = 280).is_ok());
 }
 
 #[test]
@@ -356,7 +359,7 @@ fn thinning_is_even_and_reported() {
         (9, vec![0, 2, 3, 4, 5, 6, 7, 8, 9]),
         (10, (0..10).collect()),
     ] {
-        let (data, report) = fixture.read(|o| o.max_frames = Some(max)).unwrap();
+        let (data, report) = fixture.read(|o| o.read.max_frames = Some(max)).unwrap();
         let names: Vec<String> = expected.iter().map(|i| format!("train/{i:04}")).collect();
         assert_eq!(
             data.train()
@@ -372,10 +375,12 @@ fn thinning_is_even_and_reported() {
 
 #[test]
 fn frames_are_brought_to_the_network_size() {
-    let (data, _) = Fixture::new().read(|o| (o.width, o.height) = (2, 2)).unwrap();
+    let (data, _) = Fixture::new()
+        .read(|o| (o.read.width, o.read.height) = (2, 2))
+        .unwrap();
     assert_eq!((data.train()[0].width(), data.train()[0].depth().len()), (2, 4));
     assert!(matches!(
-        Fixture::new().read(|o| o.width = 0),
+        Fixture::new().read(|o| o.read.width = 0),
         Err(DataError::Settings { .. })
     ));
 }

@@ -1,0 +1,181 @@
+//! `[data]` of kinds `kitti` and `nyu`: benchmarks read by lists, or by the names of drives and scenes.
+
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use veilsum_learner::DepthDataset;
+use veilsum_learner::data::kitti::{self, KittiMask, KittiOptions};
+use veilsum_learner::data::nyu::{self, NyuOptions};
+use veilsum_learner::data::{ListOptions, ReadReport, Selection};
+
+use super::{DataLoadError, Reading};
+use crate::config::ConfigError;
+
+/// KITTI's raw recordings with its annotated depth maps.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KittiConfig {
+    /// Folder of the raw recordings, `<date>/<drive>_sync/image_02/data`.
+    pub path: PathBuf,
+    /// Folder of the annotations (`data_depth_annotated`), with or without `train` and `val`.
+    pub depth: PathBuf,
+    /// List of the training frames: picture, depth map or `None`, focal length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train_list: Option<PathBuf>,
+    /// List of the test frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_list: Option<PathBuf>,
+    /// Drives to train on; with a list, those of its lines that are taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sequences: Vec<String>,
+    /// Drives to score on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub test_sequences: Vec<String>,
+    /// Cut to the benchmark's 1216 x 352; true without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crop: Option<bool>,
+    /// Where test depths count: `garg` (the default), `eigen` or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mask: Option<KittiMask>,
+    /// Lay the mask on the whole depth map and not on the cut one; false without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mask_before_crop: Option<bool>,
+    /// Unreadable and missing frames: `refuse` (the default) or `skip`, which counts and names them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_fault: Option<String>,
+    /// Take at most so many frames of each split, evenly spread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_frames: Option<usize>,
+    /// Most memory the frames may take, MiB; 2048 without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_mib: Option<usize>,
+}
+
+/// NYU Depth v2, folders of the "sync" layout.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NyuConfig {
+    /// Folder of the scenes, `<scene>/rgb_NNNNN.jpg` and `<scene>/sync_depth_NNNNN.png`.
+    pub path: PathBuf,
+    /// List of the training frames: picture, depth map, focal length or in-painted depth map.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train_list: Option<PathBuf>,
+    /// List of the test frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_list: Option<PathBuf>,
+    /// Scenes (`kitchen_0028b`) or types of scenes (`kitchen`) to train on; with a list, those of its lines that are taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sequences: Vec<String>,
+    /// Scenes or types of scenes to score on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub test_sequences: Vec<String>,
+    /// Training frames without their white border, test depths in Eigen's mask; true without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crop: Option<bool>,
+    /// Take the in-painted depth maps of the list; false without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dense: Option<bool>,
+    /// Unreadable and missing frames: `refuse` (the default) or `skip`, which counts and names them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_fault: Option<String>,
+    /// Take at most so many frames of each split, evenly spread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_frames: Option<usize>,
+    /// Most memory the frames may take, MiB; 2048 without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_mib: Option<usize>,
+}
+
+impl KittiConfig {
+    pub(super) fn read(
+        &self,
+        base: &Path,
+        size: (usize, usize),
+    ) -> Result<(DepthDataset, ReadReport), DataLoadError> {
+        let crop = self.crop.unwrap_or(true);
+        if self.mask_before_crop == Some(true) && !crop {
+            return Err(wrong(
+                "data.mask_before_crop",
+                "there is no crop to lay the mask before: leave it out, or set data.crop = true",
+            ));
+        }
+        let options = KittiOptions {
+            path: base.join(&self.path),
+            depth: base.join(&self.depth),
+            frames: ListOptions {
+                read: self.reading().options(size)?,
+                train: selection(base, self.train_list.as_deref(), &self.sequences),
+                test: selection(base, self.test_list.as_deref(), &self.test_sequences),
+            },
+            crop,
+            mask: self.mask.unwrap_or_default(),
+            mask_before_crop: self.mask_before_crop.unwrap_or(false),
+        };
+        Ok(kitti::read_client(&options)?)
+    }
+
+    fn reading(&self) -> Reading<'_> {
+        Reading {
+            on_fault: self.on_fault.as_deref(),
+            max_frames: self.max_frames,
+            memory_limit_mib: self.memory_limit_mib,
+        }
+    }
+}
+
+impl NyuConfig {
+    pub(super) fn read(
+        &self,
+        base: &Path,
+        size: (usize, usize),
+    ) -> Result<(DepthDataset, ReadReport), DataLoadError> {
+        if self.dense == Some(true) && (self.train_list.is_none() || self.test_sequences_alone()) {
+            return Err(wrong(
+                "data.dense",
+                "only a list names in-painted depth maps: set data.train_list (and data.test_list), or leave data.dense out",
+            ));
+        }
+        let reading = Reading {
+            on_fault: self.on_fault.as_deref(),
+            max_frames: self.max_frames,
+            memory_limit_mib: self.memory_limit_mib,
+        };
+        let options = NyuOptions {
+            path: base.join(&self.path),
+            frames: ListOptions {
+                read: reading.options(size)?,
+                train: selection(base, self.train_list.as_deref(), &self.sequences),
+                test: selection(base, self.test_list.as_deref(), &self.test_sequences),
+            },
+            crop: self.crop.unwrap_or(true),
+            dense: self.dense.unwrap_or(false),
+        };
+        Ok(nyu::read_client(&options)?)
+    }
+
+    fn test_sequences_alone(&self) -> bool {
+        self.test_list.is_none() && !self.test_sequences.is_empty()
+    }
+}
+
+fn selection(base: &Path, list: Option<&Path>, sequences: &[String]) -> Selection {
+    Selection {
+        list: list.map(|list| base.join(list)),
+        sequences: sequences.to_vec(),
+    }
+}
+
+fn wrong(key: &'static str, reason: &str) -> DataLoadError {
+    DataLoadError::Config(ConfigError::Value {
+        key,
+        reason: reason.to_owned(),
+    })
+}
+
+impl From<(DepthDataset, ReadReport)> for super::Loaded {
+    fn from((data, report): (DepthDataset, ReadReport)) -> Self {
+        Self {
+            frames: super::Frames::Depth(data),
+            summary: report.to_string(),
+        }
+    }
+}
