@@ -11,7 +11,7 @@ pub use any::{AnyConfig, Role};
 pub use client::{
     ClientConfig, FloorConfig, LearnerConfig, LearnerKind, NetworkName, NetworkSize, TrainingConfig,
 };
-pub use data::{DataConfig, DataLoadError, Frames, KittiConfig, Loaded, NyuConfig};
+pub use data::{DataConfig, DataLoadError, Frames, KittiConfig, Loaded, M3edConfig, NyuConfig, NyuMatConfig};
 pub use resolved::{Origin, Resolved, Setting};
 pub use server::{ClusterList, DeadlineConfig, RoundConfig, ServerConfig};
 

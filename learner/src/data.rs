@@ -19,9 +19,12 @@ pub mod crop;
 pub mod folder;
 pub mod frame;
 pub mod generator;
+mod hdf;
 pub mod kitti;
 mod listed;
+pub mod m3ed;
 pub mod nyu;
+pub mod nyu_mat;
 pub mod picture;
 mod report;
 mod scene;
@@ -401,6 +404,14 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
         /// The decoder's words.
+        reason: String,
+    },
+    /// Not an HDF5 file, cut short, or one of another layout.
+    #[error("{}: unreadable, truncated or another HDF5 file ({reason}); docs/data.md says which file this must be", path.display())]
+    Hdf {
+        /// The file.
+        path: PathBuf,
+        /// The table and what is wrong with it.
         reason: String,
     },
     /// Pixels do not fill the frame.

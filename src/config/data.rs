@@ -13,7 +13,7 @@ use veilsum_learner::{DataError, DepthDataset};
 
 mod benchmark;
 
-pub use benchmark::{KittiConfig, NyuConfig};
+pub use benchmark::{KittiConfig, M3edConfig, NyuConfig, NyuMatConfig};
 
 /// A client's frames.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -77,8 +77,12 @@ pub enum DataConfig {
     },
     /// KITTI with the split of Eigen et al.
     Kitti(KittiConfig),
-    /// NYU Depth v2.
+    /// NYU Depth v2, the "sync" folders.
     Nyu(NyuConfig),
+    /// NYU Depth v2, the labelled frames.
+    NyuMat(NyuMatConfig),
+    /// M3ED.
+    M3ed(M3edConfig),
 }
 
 /// Frames of one task.
@@ -218,6 +222,8 @@ impl DataConfig {
             }
             Self::Kitti(kitti) => Ok(kitti.read(base, (width, height))?.into()),
             Self::Nyu(nyu) => Ok(nyu.read(base, (width, height))?.into()),
+            Self::NyuMat(nyu) => Ok(nyu.read(base, (width, height))?.into()),
+            Self::M3ed(m3ed) => Ok(m3ed.read(base, (width, height))?.into()),
         }
     }
 }

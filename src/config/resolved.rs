@@ -70,6 +70,8 @@ impl Resolved {
                     DataConfig::FleetFolder { .. } => unset.extend_from_slice(&FLEET_UNSET),
                     DataConfig::Kitti(_) => unset.extend(KITTI_UNSET.iter().chain(&LISTED_UNSET)),
                     DataConfig::Nyu(_) => unset.extend(NYU_UNSET.iter().chain(&LISTED_UNSET)),
+                    DataConfig::NyuMat(_) => unset.extend(NYU_MAT_UNSET.iter().chain(&READ_UNSET)),
+                    DataConfig::M3ed(_) => unset.extend(M3ED_UNSET.iter().chain(&READ_UNSET)),
                     DataConfig::Generated { .. } | DataConfig::GeneratedFleet { .. } => {}
                 }
                 ("client", toml::to_string(&located.settings), unset)
@@ -234,7 +236,7 @@ impl fmt::Display for Resolved {
 const SCHEMA: &str = "veilsum-config/1";
 
 /// Settings that name a file or folder.
-const PATHS: [&str; 13] = [
+const PATHS: [&str; 14] = [
     "policy",
     "key",
     "state",
@@ -248,6 +250,7 @@ const PATHS: [&str; 13] = [
     "data.depth",
     "data.train_list",
     "data.test_list",
+    "data.splits",
 ];
 
 const SERVER_UNSET: [(&str, &str); 2] = [
@@ -283,6 +286,29 @@ const LISTED_UNSET: [(&str, &str); 7] = [
     ("data.on_fault", "`refuse`: one unreadable frame ends the start"),
     ("data.max_frames", "all frames"),
     ("data.memory_limit_mib", "2048"),
+];
+
+const READ_UNSET: [(&str, &str); 3] = [
+    ("data.on_fault", "`refuse`: one unreadable frame ends the start"),
+    ("data.max_frames", "all frames"),
+    ("data.memory_limit_mib", "2048"),
+];
+
+const NYU_MAT_UNSET: [(&str, &str); 4] = [
+    ("data.sequences", "all training frames"),
+    ("data.test_sequences", "all test frames"),
+    (
+        "data.crop",
+        "true: training frames of 565 x 427, test depths in Eigen's mask",
+    ),
+    ("data.dense", "false: measured depths"),
+];
+
+const M3ED_UNSET: [(&str, &str); 4] = [
+    ("data.sequences", "no training frames"),
+    ("data.test_sequences", "no test frames"),
+    ("data.camera", "`rgb`"),
+    ("data.view", "`camera`"),
 ];
 
 const KITTI_UNSET: [(&str, &str); 3] = [

@@ -215,6 +215,28 @@ const CLIENT: &[Case] = &[
         &[("frames", "data.dense")],
     ),
     (
+        "a sequence without depths",
+        |kit| {
+            fs::create_dir_all(kit.client("m3ed")).unwrap();
+            data(
+                kit,
+                "kind = \"m3ed\"\npath = \"m3ed\"\nsequences = [\"car_urban\"]\n",
+            );
+        },
+        &[("frames", "no sequence 'car_urban'")],
+    ),
+    (
+        "a file of labelled frames that is none",
+        |kit| {
+            fs::write(kit.client("labelled.mat"), "MATLAB 5.0 MAT-file").unwrap();
+            data(
+                kit,
+                "kind = \"nyu-mat\"\npath = \"labelled.mat\"\nsplits = \"splits.mat\"\n",
+            );
+        },
+        &[("frames", "another HDF5 file")],
+    ),
+    (
         "a benchmark and no frames asked for",
         |kit| data(kit, "kind = \"nyu\"\npath = \"sync\"\n"),
         &[("frames", "set data.train_list, data.sequences, or both")],

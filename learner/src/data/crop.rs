@@ -68,14 +68,6 @@ pub const NYU_TRAINING: Window = Window {
     width: 565,
 };
 
-/// What is left of a depth map of NYU Depth v2 whose outermost 7 pixels are blanked: rows 7 to 473, columns 7 to 631.
-pub const NYU_BORDER: Window = Window {
-    top: 7,
-    left: 7,
-    height: 466,
-    width: 625,
-};
-
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -177,8 +169,7 @@ mod tests {
     fn the_windows_of_nyu_lie_in_its_pictures() {
         assert_eq!(rows_and_columns(EIGEN_NYU), [45, 471, 41, 601]);
         assert_eq!(rows_and_columns(NYU_TRAINING), [45, 472, 43, 608]);
-        assert_eq!(rows_and_columns(NYU_BORDER), [7, 473, 7, 632]);
-        for window in [EIGEN_NYU, NYU_TRAINING, NYU_BORDER] {
+        for window in [EIGEN_NYU, NYU_TRAINING] {
             assert!(window.fits(640, 480) && !window.fits(600, 480));
         }
     }

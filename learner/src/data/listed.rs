@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use crate::data::folder::name_of;
-use crate::data::report::{OnFault, SkipReason};
-use crate::data::split::{FrameFile, check_memory, check_size, read_pair, read_split, thin};
+use crate::data::split::{FrameFile, Plan, apart, client_name, few, read_pair};
 use crate::data::{DataError, DepthDataset, DepthScale, Frame, ReadOptions, ReadReport};
 use crate::metrics::DepthRange;
 
@@ -141,7 +140,6 @@ pub(super) fn read<S: Source>(
     source: &S,
     options: &ListOptions,
 ) -> Result<(DepthDataset, ReadReport), DataError> {
-    check_size(&options.read)?;
     if options.train.is_nothing() && options.test.is_nothing() {
         return Err(DataError::Settings {
             what: "no frames are asked for: set data.train_list, data.sequences, or both".to_owned(),
@@ -151,50 +149,25 @@ pub(super) fn read<S: Source>(
     let train = jobs(source, Split::Train, &options.train, &mut notes)?;
     let test = jobs(source, Split::Test, &options.test, &mut notes)?;
     if source.keeps_sequences_apart() {
-        apart(&train, &test)?;
+        apart(
+            train.iter().map(|job| job.sequence.as_str()),
+            test.iter().map(|job| job.sequence.as_str()),
+        )?;
     }
-    let found = train.len() + test.len();
-    let [train, test] = [train, test].map(|jobs| thin(jobs, options.read.max_frames));
-    let kept = train.len() + test.len();
-    check_memory(source.root(), kept, &options.read)?;
-    let mut skipped: Vec<(PathBuf, SkipReason)> = Vec::new();
-    let mut split = |jobs: &[Job<'_, S>], selection: &Selection| {
-        if selection.is_nothing() {
-            return Ok(Vec::new());
-        }
+    let split = |jobs, selection: &Selection| {
         let about = selection.list.as_deref().unwrap_or(source.root());
-        read_split(
-            about,
-            jobs,
-            source.scale(),
-            source.range(),
-            &options.read,
-            &mut skipped,
-        )
+        (!selection.is_nothing()).then(|| (about.to_owned(), jobs))
     };
-    let (train, test) = (split(&train, &options.train)?, split(&test, &options.test)?);
-    let client = match options.train.sequences.as_slice() {
-        [] => name_of(source.root()),
-        [one] => one.clone(),
-        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
-    };
-    if options.read.on_fault == OnFault::Skip && !skipped.is_empty() {
-        notes.push("unreadable or missing frames are left out: data.on_fault = \"skip\"".to_owned());
-    }
-    let report = ReadReport {
-        client: client.clone(),
+    let plan = Plan {
+        client: client_name(&options.train.sequences, source.root()),
+        root: source.root().to_owned(),
         scale: source.scale(),
         range: source.range(),
-        found,
-        train: train.len(),
-        test: test.len(),
-        thinned: found - kept,
-        skipped,
         notes,
+        train: split(train, &options.train),
+        test: split(test, &options.test),
     };
-    let size = (options.read.width, options.read.height);
-    let data = DepthDataset::new(client, size, source.range(), train, test)?;
-    Ok((data, report))
+    plan.read(&options.read)
 }
 
 /// The frames of a split, in the order of the list, or of sequences and names.
@@ -311,37 +284,8 @@ fn no_sequence(split: Split, name: &str, path: &Path, known: &BTreeSet<String>) 
         key: split.key(),
         name: name.to_owned(),
         path: path.to_owned(),
-        known: few(known.iter().map(String::as_str), known.len()),
+        known: few(known.iter().map(String::as_str)),
     }
-}
-
-fn few<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
-    let shown: Vec<&str> = names.take(FEW).collect();
-    match count.saturating_sub(FEW) {
-        _ if shown.is_empty() => "none".to_owned(),
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
-}
-
-/// Refuses sequences in both splits: frames of one drive are nearly alike.
-fn apart<S: Source>(train: &[Job<'_, S>], test: &[Job<'_, S>]) -> Result<(), DataError> {
-    let tested: BTreeSet<&str> = test.iter().map(|job| job.sequence.as_str()).collect();
-    let shared: Vec<&str> = train
-        .iter()
-        .map(|job| job.sequence.as_str())
-        .filter(|sequence| tested.contains(sequence))
-        .collect();
-    if shared.is_empty() {
-        return Ok(());
-    }
-    let names: BTreeSet<&str> = shared.iter().copied().collect();
-    #[expect(clippy::cast_precision_loss, reason = "numbers of frames, far below 2^52")]
-    let share = 100.0 * shared.len() as f64 / train.len() as f64;
-    Err(DataError::SharedSequences {
-        names: few(names.iter().copied(), names.len()),
-        share,
-    })
 }
 
 /// The lines of a list. Blank ones are passed over; a last one without a line's end counts.
@@ -440,9 +384,6 @@ fn names_of(dir: &Path, pass: impl Fn(&Path, &str) -> bool) -> Result<Vec<String
     names.sort();
     Ok(names)
 }
-
-/// Names that an error lists.
-const FEW: usize = 6;
 
 #[cfg(test)]
 mod tests {

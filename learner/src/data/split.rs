@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
+use crate::data::folder::name_of;
 use crate::data::picture::{read_colour, read_depth};
-use crate::data::report::{OnFault, ReadOptions, SkipReason};
-use crate::data::{DataError, DepthScale, Frame};
+use crate::data::report::{OnFault, ReadOptions, ReadReport, SkipReason};
+use crate::data::{DataError, DepthDataset, DepthScale, Frame};
 use crate::metrics::DepthRange;
 
 /// A frame on disk.
@@ -46,6 +47,103 @@ pub(super) fn read_pair(
         .map(|&v| (f64::from(v) / units) as f32)
         .collect();
     Frame::new(name, rgb.width, rgb.height, rgb.samples, metres)
+}
+
+/// What a client takes, before it is read.
+pub(super) struct Plan<F> {
+    pub(super) client: String,
+    /// What errors about both splits name.
+    pub(super) root: PathBuf,
+    pub(super) scale: DepthScale,
+    pub(super) range: DepthRange,
+    pub(super) notes: Vec<String>,
+    /// Frames to train on, and what errors about them name; `None` where nobody asked for any.
+    pub(super) train: Option<(PathBuf, Vec<F>)>,
+    /// Frames to score on.
+    pub(super) test: Option<(PathBuf, Vec<F>)>,
+}
+
+impl<F: FrameFile> Plan<F> {
+    /// Reads all of it.
+    pub(super) fn read(self, options: &ReadOptions) -> Result<(DepthDataset, ReadReport), DataError> {
+        check_size(options)?;
+        let count = |split: &Option<(PathBuf, Vec<F>)>| split.as_ref().map_or(0, |(_, frames)| frames.len());
+        let found = count(&self.train) + count(&self.test);
+        let [train, test] = [self.train, self.test]
+            .map(|split| split.map(|(about, frames)| (about, thin(frames, options.max_frames))));
+        let kept = count(&train) + count(&test);
+        check_memory(&self.root, kept, options)?;
+        let mut skipped = Vec::new();
+        let mut read = |split: Option<(PathBuf, Vec<F>)>| match split {
+            None => Ok(Vec::new()),
+            Some((about, frames)) => {
+                read_split(&about, &frames, self.scale, self.range, options, &mut skipped)
+            }
+        };
+        let (train, test) = (read(train)?, read(test)?);
+        let mut notes = self.notes;
+        if options.on_fault == OnFault::Skip && !skipped.is_empty() {
+            notes.push("unreadable or missing frames are left out: data.on_fault = \"skip\"".to_owned());
+        }
+        let report = ReadReport {
+            client: self.client.clone(),
+            scale: self.scale,
+            range: self.range,
+            found,
+            train: train.len(),
+            test: test.len(),
+            thinned: found - kept,
+            skipped,
+            notes,
+        };
+        let size = (options.width, options.height);
+        let data = DepthDataset::new(self.client, size, self.range, train, test)?;
+        Ok((data, report))
+    }
+}
+
+/// A client's name from the sequences it trains on.
+pub(super) fn client_name(sequences: &[String], root: &Path) -> String {
+    match sequences {
+        [] => name_of(root),
+        [one] => one.clone(),
+        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+    }
+}
+
+/// Names in a sentence, the first few.
+pub(super) fn few<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let more = names.len().saturating_sub(FEW);
+    let shown: Vec<&str> = names.take(FEW).collect();
+    match more {
+        _ if shown.is_empty() => "none".to_owned(),
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// Refuses sequences in both splits: frames of one drive are nearly alike. Of each frame, its sequence.
+pub(super) fn apart<'a>(
+    train: impl Iterator<Item = &'a str>,
+    test: impl Iterator<Item = &'a str>,
+) -> Result<(), DataError> {
+    let tested: BTreeSet<&str> = test.collect();
+    let train: Vec<&str> = train.collect();
+    let shared: Vec<&str> = train
+        .iter()
+        .copied()
+        .filter(|sequence| tested.contains(sequence))
+        .collect();
+    if shared.is_empty() {
+        return Ok(());
+    }
+    let names: BTreeSet<&str> = shared.iter().copied().collect();
+    #[expect(clippy::cast_precision_loss, reason = "numbers of frames, far below 2^52")]
+    let share = 100.0 * shared.len() as f64 / train.len() as f64;
+    Err(DataError::SharedSequences {
+        names: few(names.iter().copied()),
+        share,
+    })
 }
 
 /// Refuses sizes without pixels.
@@ -188,3 +286,5 @@ fn check_scale(
 const BYTES_A_PIXEL: usize = 7;
 /// Frames decoded before the first fault is looked for.
 const FRAMES_A_STRETCH: usize = 256;
+/// Names that an error lists.
+const FEW: usize = 6;

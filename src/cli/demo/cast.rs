@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::config::{ClientConfig, DataConfig, KittiConfig, Located, NyuConfig, ServerConfig};
+use crate::config::{
+    ClientConfig, DataConfig, KittiConfig, Located, M3edConfig, NyuConfig, NyuMatConfig, ServerConfig,
+};
 use crate::genesis::Genesis;
 use crate::kit::{Kit, KitRequest};
 use crate::report;
@@ -161,7 +163,9 @@ fn frames_of(config: &Path, data: Option<&Path>) -> (String, String) {
         Ok(
             DataConfig::FleetFolder { path, .. }
             | DataConfig::Kitti(KittiConfig { path, .. })
-            | DataConfig::Nyu(NyuConfig { path, .. }),
+            | DataConfig::Nyu(NyuConfig { path, .. })
+            | DataConfig::NyuMat(NyuMatConfig { path, .. })
+            | DataConfig::M3ed(M3edConfig { path, .. }),
         ) => (path.display().to_string(), String::new()),
         Err(_) => ("unknown".to_owned(), String::new()),
     }

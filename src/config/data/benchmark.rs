@@ -1,10 +1,12 @@
-//! `[data]` of kinds `kitti` and `nyu`: benchmarks read by lists, or by the names of drives and scenes.
+//! `[data]` of kinds `kitti`, `nyu`, `nyu-mat` and `m3ed`: published data sets, read by lists or by the names of sequences.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use veilsum_learner::DepthDataset;
 use veilsum_learner::data::kitti::{self, KittiMask, KittiOptions};
+use veilsum_learner::data::m3ed::{self, M3edCamera, M3edOptions, View};
 use veilsum_learner::data::nyu::{self, NyuOptions};
+use veilsum_learner::data::nyu_mat::{self, NyuMatOptions};
 use veilsum_learner::data::{ListOptions, ReadReport, Selection};
 
 use super::{DataLoadError, Reading};
@@ -85,6 +87,113 @@ pub struct NyuConfig {
     pub memory_limit_mib: Option<usize>,
 }
 
+/// NYU Depth v2, the labelled frames in one file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NyuMatConfig {
+    /// `nyu_depth_v2_labeled.mat`.
+    pub path: PathBuf,
+    /// `splits.mat`.
+    pub splits: PathBuf,
+    /// Types of scenes to train on (`kitchen`); all training frames without it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sequences: Vec<String>,
+    /// Types of scenes to score on; all test frames without it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub test_sequences: Vec<String>,
+    /// Training frames without their white border, test depths in Eigen's mask; true without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crop: Option<bool>,
+    /// Take the in-painted depths; false without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dense: Option<bool>,
+    /// Unreadable frames: `refuse` (the default) or `skip`, which counts and names them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_fault: Option<String>,
+    /// Take at most so many frames of each split, evenly spread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_frames: Option<usize>,
+    /// Most memory the frames may take, MiB; 2048 without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_mib: Option<usize>,
+}
+
+/// M3ED, two HDF5 files a sequence.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct M3edConfig {
+    /// Folder of `<sequence>_data.h5` and `<sequence>_depth_gt.h5`, or of a folder of both for each sequence.
+    pub path: PathBuf,
+    /// Sequences to train on, or how their names begin (`car_urban_day`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sequences: Vec<String>,
+    /// Sequences to score on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub test_sequences: Vec<String>,
+    /// Whose pictures: `rgb` (the default), `left` or `right`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub camera: Option<M3edCamera>,
+    /// `camera` (the default) moves depth points into the camera's view, `depth` turns pictures into the event camera's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<View>,
+    /// Unreadable frames: `refuse` (the default) or `skip`, which counts and names them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_fault: Option<String>,
+    /// Take at most so many frames of each split, evenly spread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_frames: Option<usize>,
+    /// Most memory the frames may take, MiB; 2048 without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_mib: Option<usize>,
+}
+
+impl NyuMatConfig {
+    pub(super) fn read(
+        &self,
+        base: &Path,
+        size: (usize, usize),
+    ) -> Result<(DepthDataset, ReadReport), DataLoadError> {
+        let reading = Reading {
+            on_fault: self.on_fault.as_deref(),
+            max_frames: self.max_frames,
+            memory_limit_mib: self.memory_limit_mib,
+        };
+        let options = NyuMatOptions {
+            path: base.join(&self.path),
+            splits: base.join(&self.splits),
+            train: self.sequences.clone(),
+            test: self.test_sequences.clone(),
+            crop: self.crop.unwrap_or(true),
+            dense: self.dense.unwrap_or(false),
+            read: reading.options(size)?,
+        };
+        Ok(nyu_mat::read_client(&options)?)
+    }
+}
+
+impl M3edConfig {
+    pub(super) fn read(
+        &self,
+        base: &Path,
+        size: (usize, usize),
+    ) -> Result<(DepthDataset, ReadReport), DataLoadError> {
+        let reading = Reading {
+            on_fault: self.on_fault.as_deref(),
+            max_frames: self.max_frames,
+            memory_limit_mib: self.memory_limit_mib,
+        };
+        let options = M3edOptions {
+            path: base.join(&self.path),
+            train: self.sequences.clone(),
+            test: self.test_sequences.clone(),
+            camera: self.camera.unwrap_or_default(),
+            view: self.view.unwrap_or_default(),
+            read: reading.options(size)?,
+        };
+        Ok(m3ed::read_client(&options)?)
+    }
+}
+
 impl KittiConfig {
     pub(super) fn read(
         &self,
@@ -98,11 +207,16 @@ impl KittiConfig {
                 "there is no crop to lay the mask before: leave it out, or set data.crop = true",
             ));
         }
+        let reading = Reading {
+            on_fault: self.on_fault.as_deref(),
+            max_frames: self.max_frames,
+            memory_limit_mib: self.memory_limit_mib,
+        };
         let options = KittiOptions {
             path: base.join(&self.path),
             depth: base.join(&self.depth),
             frames: ListOptions {
-                read: self.reading().options(size)?,
+                read: reading.options(size)?,
                 train: selection(base, self.train_list.as_deref(), &self.sequences),
                 test: selection(base, self.test_list.as_deref(), &self.test_sequences),
             },
@@ -111,14 +225,6 @@ impl KittiConfig {
             mask_before_crop: self.mask_before_crop.unwrap_or(false),
         };
         Ok(kitti::read_client(&options)?)
-    }
-
-    fn reading(&self) -> Reading<'_> {
-        Reading {
-            on_fault: self.on_fault.as_deref(),
-            max_frames: self.max_frames,
-            memory_limit_mib: self.memory_limit_mib,
-        }
     }
 }
 
