@@ -195,14 +195,17 @@ fn depth_points_move_into_the_cameras_view() {
 
 #[test]
 fn of_two_points_in_one_pixel_the_nearer_is_seen() {
-    // From 0.4 m left, 2 m at column 4 and 4 m at column 5 fall together.
-    for depths in [[(4, 2, 2.0), (5, 2, 4.0)], [(5, 2, 4.0), (4, 2, 2.0)]] {
+    // From 0.4 m left, 2 m at column 4 and 4 m at column 5 fall together; from 0.4 m right, 4 m at column 4 and 2 m at column 5.
+    for (x, depths, seen) in [
+        (-0.4, [(4, 2, 2.0), (5, 2, 4.0)], 7),
+        (0.4, [(4, 2, 4.0), (5, 2, 2.0)], 4),
+    ] {
         let made = Made {
             depth: few_depths(&depths),
-            pose: moved(-0.4, 0.0, 0.0),
+            pose: moved(x, 0.0, 0.0),
             ..Made::default()
         };
-        assert_eq!(known(&frame(&made, View::Camera)), [(7, 3, 2.0)]);
+        assert_eq!(known(&frame(&made, View::Camera)), [(seen, 3, 2.0)]);
     }
     // A point behind the camera is not seen.
     let made = Made {
