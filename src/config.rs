@@ -6,6 +6,7 @@ mod data;
 mod mistake;
 mod resolved;
 mod server;
+mod watch;
 
 pub use any::{AnyConfig, Role};
 pub use client::{
@@ -14,6 +15,7 @@ pub use client::{
 pub use data::{DataConfig, DataLoadError, Frames, KittiConfig, Loaded, M3edConfig, NyuConfig, NyuMatConfig};
 pub use resolved::{Origin, Resolved, Setting};
 pub use server::{ClusterList, DeadlineConfig, RoundConfig, ServerConfig};
+pub use watch::WatchConfig;
 
 use crate::genesis::Trust;
 use serde::de::DeserializeOwned;

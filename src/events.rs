@@ -21,7 +21,7 @@ mod server;
 use crate::exit::plain;
 
 pub use client::{BevScores, ClientEvent, DepthScores};
-pub use server::{LogHead, ServerEvent};
+pub use server::{LogHead, ServerEvent, WitnessWord};
 
 /// Name and version of the line protocol.
 pub const SCHEMA: &str = "veilsum-events/1";

@@ -17,6 +17,18 @@ fn samples_are_read() {
 }
 
 #[test]
+fn what_the_server_sample_leaves_out_is_read_too() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/server.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (before, watch) = text.split_once("\n# [watch]").unwrap();
+    let whole = format!("{before}\n[watch]{}", watch.replace("\n# ", "\n"));
+    let config: ServerConfig = toml::from_str(&whole).unwrap();
+    let watch = config.watch.unwrap();
+    watch.check().unwrap();
+    assert!(watch.listen.ip().is_loopback() && !watch.public && watch.hosts.is_empty());
+}
+
+#[test]
 fn every_exit_code_is_in_the_guide() {
     let guide =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operate.md")).unwrap();

@@ -2,13 +2,16 @@
 
 use super::{Format, runtime, system_seed};
 use crate::config::{Located, ServerConfig};
+use crate::describe;
 use crate::drive::server::{ServeError, ServePlan, log_head, serve};
 use crate::events::{JsonLines, ServerEvent, Sink, Talk};
 use crate::exit::{Exit, Failure};
 use crate::genesis::Genesis;
-use crate::store::{ServerStore, model_from_bytes};
+use crate::store::{Resume, ServerStore, model_from_bytes};
+use crate::watch::{DescriptorCost, Facts, LogProbe, Site, Watch, Watched};
 use crate::witness::Quorum;
 use clap::Args;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +59,9 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
 async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result<Exit, Failure> {
     let config = Located::<ServerConfig>::read(&args.config).map_err(config_failure)?;
     let settings = &config.settings;
+    if let Some(watch) = &settings.watch {
+        watch.check().map_err(config_failure)?;
+    }
     let trust = settings.trust.trust().map_err(config_failure)?;
     let genesis = Genesis::read(&config.path(&settings.policy), &trust).map_err(config_failure)?;
     let identity = config.identity(&settings.key).map_err(config_failure)?;
@@ -134,6 +140,14 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
         seed: system_seed()?,
     };
     let setup = Arc::clone(&plan.setup);
+    let watch = Watch::new(watched_facts(
+        &trust.federation,
+        &genesis,
+        plan.witnesses.as_ref(),
+        &resume,
+    ));
+    let mut sink = Watched::new(Arc::clone(&watch), sink);
+    let sink: &mut dyn Sink<ServerEvent> = &mut sink;
     let listener = QuicListener::bind(settings.listen, tls, roots, limits()).map_err(|error| {
         Failure::say(
             Exit::Config,
@@ -143,6 +157,7 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
     let addr = listener.local_addr().to_string();
     sink.emit(0, &ServerEvent::Listening { addr })
         .map_err(|error| Failure::new(Exit::Bug, error))?;
+    open_site(&config, watch, sink).await?;
     let served = serve(listener, plan, &mut store, resume, sink, super::told_to_stop()).await;
     // Whatever ended it, the rounds that are published can be audited.
     let bundle = config.path(&settings.bundle);
@@ -158,6 +173,51 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
     sink.emit(0, &finished)
         .map_err(|error| Failure::new(Exit::Bug, error))?;
     Ok(Exit::Ok)
+}
+
+/// Opens the page and the metrics, where the configuration says so.
+async fn open_site(
+    config: &Located<ServerConfig>,
+    watch: Arc<Watch>,
+    sink: &mut dyn Sink<ServerEvent>,
+) -> Result<(), Failure> {
+    let Some(at) = &config.settings.watch else {
+        return Ok(());
+    };
+    let log = LogProbe::new(config.path(&config.settings.state));
+    let site = Site::bind(at, watch, log).await.map_err(config_failure)?;
+    let addr = site.addr().to_string();
+    tokio::spawn(site.serve(std::future::pending()));
+    sink.emit(0, &ServerEvent::Watching { addr })
+        .map_err(|error| Failure::new(Exit::Bug, error))
+}
+
+/// What is known of the federation before it starts.
+fn watched_facts(federation: &str, genesis: &Genesis, witnesses: Option<&Quorum>, resume: &Resume) -> Facts {
+    let policy = &genesis.policy;
+    let members = genesis.book.members();
+    let organisations: BTreeSet<_> = members.values().map(|member| member.org).collect();
+    Facts {
+        federation: federation.to_owned(),
+        rounds: policy.rounds,
+        clients: policy.clients,
+        organisations: u32::try_from(organisations.len()).unwrap_or(u32::MAX),
+        threshold: policy.threshold,
+        crowd: policy.crowd,
+        crowd_orgs: policy.crowd_orgs,
+        descriptors: match policy.clustering.map(|rule| describe::cost(&rule)) {
+            None => DescriptorCost::Nothing,
+            Some(Ok(Some(rho))) => DescriptorCost::Rho(rho),
+            Some(_) => DescriptorCost::Unbounded,
+        },
+        clusterings: policy
+            .clustering
+            .zip(resume.planned)
+            .map_or(0, |(rule, round)| rule.number(round)),
+        witnesses: witnesses.map(Quorum::names).unwrap_or_default(),
+        round: resume.round.0,
+        head: log_head(resume.log.head()),
+    }
 }
 
 /// The witnesses of a policy file.

@@ -253,9 +253,13 @@ const PATHS: [&str; 14] = [
     "data.splits",
 ];
 
-const SERVER_UNSET: [(&str, &str); 2] = [
+const SERVER_UNSET: [(&str, &str); 3] = [
     ("witnesses", "no witness has to cosign before a round starts"),
     ("round.clusters", "the policy clusters clients by their data"),
+    (
+        "watch",
+        "no page and no metrics: a section [watch] with `listen` opens them",
+    ),
 ];
 
 const CLIENT_UNSET: [(&str, &str); 2] = [

@@ -1,6 +1,6 @@
 //! `server.toml`.
 
-use super::{TlsConfig, TrustConfig};
+use super::{TlsConfig, TrustConfig, WatchConfig};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -33,6 +33,9 @@ pub struct ServerConfig {
     pub round: RoundConfig,
     /// How long each phase may take.
     pub deadlines: DeadlineConfig,
+    /// Where the server can be looked at; nowhere without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<WatchConfig>,
 }
 
 /// The members of each cluster.

@@ -229,7 +229,7 @@ impl Driver<'_> {
                 Ok((log, RoundId(round.0 + 1), Attempt(0)))
             }
             Some(Err(abort)) => {
-                self.fail_round(round, tried, &abort)?;
+                self.fail_round(round, tried, &abort, log.head())?;
                 Ok(if revealed {
                     (log, RoundId(round.0 + 1), Attempt(0))
                 } else {
@@ -283,7 +283,7 @@ impl Driver<'_> {
                     tried = 0;
                 }
                 Err(abort) => {
-                    self.fail_round(round, attempt, &abort)?;
+                    self.fail_round(round, attempt, &abort, log.head())?;
                     let failed = round;
                     // Clients that revealed answer nothing more of this round: it is over, without a sum.
                     if revealed {
@@ -348,6 +348,8 @@ impl Driver<'_> {
                 .iter()
                 .map(|(set, _)| numbers(set.iter()))
                 .collect(),
+            bytes_in: self.round_base.received,
+            bytes_out: self.round_base.sent,
         })?;
         let rng = ChaCha20Rng::from_seed(self.draw());
         let now = self.clock.now();
@@ -449,15 +451,15 @@ impl Driver<'_> {
                     let left = server
                         .poll_deadline()
                         .map_or(0, |deadline| deadline.0.saturating_sub(now.0));
-                    let traffic = self.traffic();
+                    let traffic = self.round_traffic();
                     self.emit(&ServerEvent::Phase {
                         round: round.0,
                         phase: phase.name().to_owned(),
                         have: small(have),
                         want: small(want),
                         deadline_ms: left,
-                        bytes_in: traffic.received.saturating_sub(self.round_base.received),
-                        bytes_out: traffic.sent.saturating_sub(self.round_base.sent),
+                        bytes_in: traffic.received,
+                        bytes_out: traffic.sent,
                     })?;
                 }
                 ServerOutput::Done(outcome) => {

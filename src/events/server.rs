@@ -55,6 +55,21 @@ pub enum ServerEvent {
         attempt: u32,
         /// Members of each cluster, by cluster number.
         clusters: Vec<Vec<u32>>,
+        /// Bytes received since the server started.
+        #[serde(default)]
+        bytes_in: u64,
+        /// Bytes sent since the server started.
+        #[serde(default)]
+        bytes_out: u64,
+    },
+    /// The witnesses were asked to cosign the log's head.
+    Witnessed {
+        /// Entries of the log they were shown.
+        entries: u64,
+        /// Whether enough of them cosigned.
+        quorum: bool,
+        /// What each answered, in the order of the policy file.
+        witnesses: Vec<WitnessWord>,
     },
     /// Where the round stands.
     Phase {
@@ -107,6 +122,9 @@ pub enum ServerEvent {
         released: Vec<u32>,
         /// Clusters that stay closed.
         withheld: Vec<u32>,
+        /// Why each of them does, in the order of `withheld`.
+        #[serde(default)]
+        withheld_why: Vec<String>,
         /// Sum of sample counts of each released cluster, in the order of `released`.
         weights: Vec<u64>,
         /// Rounds of the window since this server started.
@@ -116,6 +134,12 @@ pub enum ServerEvent {
         /// to round: the worst case over many rounds.
         #[serde(default)]
         window_crowd_milli: u32,
+        /// Bytes received in this round.
+        #[serde(default)]
+        bytes_in: u64,
+        /// Bytes sent in this round.
+        #[serde(default)]
+        bytes_out: u64,
         /// The log after the round.
         head: LogHead,
     },
@@ -129,6 +153,20 @@ pub enum ServerEvent {
         reason: String,
         /// The reason as a sentence.
         detail: String,
+        /// Bytes received in this attempt.
+        #[serde(default)]
+        bytes_in: u64,
+        /// Bytes sent in this attempt.
+        #[serde(default)]
+        bytes_out: u64,
+        /// The log after the attempt; left out by older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        head: Option<LogHead>,
+    },
+    /// The page and the metrics are at this address.
+    Watching {
+        /// Address and port, TCP.
+        addr: String,
     },
     /// All rounds are done.
     Finished {
@@ -149,6 +187,18 @@ pub enum ServerEvent {
     /// An event of a newer version.
     #[serde(other, skip_serializing)]
     Other,
+}
+
+/// What a witness answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WitnessWord {
+    /// Its name in the policy file.
+    pub name: String,
+    /// When it cosigned, POSIX seconds by its own clock; nothing when it did not.
+    pub cosigned_at: Option<u64>,
+    /// Why it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Size and root of the log.
@@ -200,10 +250,28 @@ impl fmt::Display for ServerEvent {
                 }
                 Ok(())
             }
+            Self::Watching { addr } => write!(f, "page and metrics at http://{addr}/"),
+            Self::Witnessed {
+                entries,
+                quorum,
+                witnesses,
+            } => {
+                let cosigned = witnesses
+                    .iter()
+                    .filter(|witness| witness.cosigned_at.is_some())
+                    .count();
+                let enough = if *quorum { "enough" } else { "too few" };
+                write!(
+                    f,
+                    "log of {entries} entries: {cosigned} of {} witnesses cosigned, {enough}",
+                    witnesses.len()
+                )
+            }
             Self::Round {
                 round,
                 attempt,
                 clusters,
+                ..
             } => {
                 write!(f, "round {round}, attempt {attempt}:")?;
                 for (cluster, members) in clusters.iter().enumerate() {
@@ -248,6 +316,7 @@ impl fmt::Display for ServerEvent {
                 attempt,
                 reason,
                 detail,
+                ..
             } => write!(f, "round {round}, attempt {attempt} aborted ({reason}): {detail}"),
             Self::Finished { rounds, bundle, .. } => {
                 write!(f, "finished {rounds} rounds; bundle for auditors: {bundle}")

@@ -44,8 +44,35 @@ fn server_events() -> Vec<(ServerEvent, &'static str)> {
                 round: 2,
                 attempt: 1,
                 clusters: vec![vec![0, 1, 2], vec![1, 2, 3]],
+                bytes_in: 9,
+                bytes_out: 8,
             },
-            r#""event":"round","round":2,"attempt":1,"clusters":[[0,1,2],[1,2,3]]"#,
+            r#""event":"round","round":2,"attempt":1,"clusters":[[0,1,2],[1,2,3]],"bytes_in":9,"bytes_out":8"#,
+        ),
+        (
+            ServerEvent::Witnessed {
+                entries: 17,
+                quorum: false,
+                witnesses: vec![
+                    WitnessWord {
+                        name: "w1.example".to_owned(),
+                        cosigned_at: Some(1_796_000_000),
+                        reason: None,
+                    },
+                    WitnessWord {
+                        name: "w2.example".to_owned(),
+                        cosigned_at: None,
+                        reason: Some("no answer in time".to_owned()),
+                    },
+                ],
+            },
+            r#""event":"witnessed","entries":17,"quorum":false,"witnesses":[{"name":"w1.example","cosigned_at":1796000000},{"name":"w2.example","cosigned_at":null,"reason":"no answer in time"}]"#,
+        ),
+        (
+            ServerEvent::Watching {
+                addr: "127.0.0.1:9464".to_owned(),
+            },
+            r#""event":"watching","addr":"127.0.0.1:9464""#,
         ),
         (
             ServerEvent::Phase {
@@ -74,12 +101,15 @@ fn server_events() -> Vec<(ServerEvent, &'static str)> {
                 dropped: vec![2],
                 released: vec![0],
                 withheld: vec![1],
+                withheld_why: vec!["no survivor is in it".to_owned()],
                 weights: vec![u64::from(u32::MAX) + 1],
                 window_rounds: 1,
                 window_crowd_milli: 6860,
+                bytes_in: 5,
+                bytes_out: 6,
                 head: head(),
             },
-            r#""event":"round_done","round":2,"attempt":0,"survivors":[0,1],"dropped":[2],"released":[0],"withheld":[1],"weights":[4294967296],"window_rounds":1,"window_crowd_milli":6860,"head":{"size":41,"root":"abababababababababababababababababababababababababababababababab"}"#,
+            r#""event":"round_done","round":2,"attempt":0,"survivors":[0,1],"dropped":[2],"released":[0],"withheld":[1],"withheld_why":["no survivor is in it"],"weights":[4294967296],"window_rounds":1,"window_crowd_milli":6860,"bytes_in":5,"bytes_out":6,"head":{"size":41,"root":"abababababababababababababababababababababababababababababababab"}"#,
         ),
         (
             ServerEvent::RoundAborted {
@@ -87,8 +117,11 @@ fn server_events() -> Vec<(ServerEvent, &'static str)> {
                 attempt: 0,
                 reason: "TooFewMasked".to_owned(),
                 detail: "2 uploaded".to_owned(),
+                bytes_in: 7,
+                bytes_out: 8,
+                head: None,
             },
-            r#""event":"round_aborted","round":2,"attempt":0,"reason":"TooFewMasked","detail":"2 uploaded""#,
+            r#""event":"round_aborted","round":2,"attempt":0,"reason":"TooFewMasked","detail":"2 uploaded","bytes_in":7,"bytes_out":8"#,
         ),
         (
             ServerEvent::Finished {

@@ -57,6 +57,7 @@ impl Writer<'_> {
                 unmask_s: 20,
                 reconnect_s: 2,
             },
+            watch: None,
         };
         let path = inside(&folder, "server.toml");
         write_config(

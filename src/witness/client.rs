@@ -130,6 +130,12 @@ impl Quorum {
         })
     }
 
+    /// The witnesses' names, in the policy's order.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.witnesses.iter().map(|known| known.name.clone()).collect()
+    }
+
     /// Asks every witness about a signed head, all at once. `prove` makes the consistency proof from an earlier size of
     /// the log to the head's; it is called with the sizes the witnesses hold.
     ///

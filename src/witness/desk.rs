@@ -1,22 +1,19 @@
 //! The witness's side: one address, one request kind.
 
 use super::store::DeskStore;
+use crate::http;
 use crate::store::StoreError;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::sync::{Mutex, mpsc};
 use veilsum_attestation::note::NoteKey;
 use veilsum_attestation::tlog::{Answer, Witness};
 use veilsum_crypto::Identity;
@@ -103,54 +100,26 @@ impl Desk {
 
     /// Answers until `stop` is done.
     pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()>) {
-        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        tokio::pin!(stop);
-        loop {
-            let accepted = tokio::select! {
-                () = &mut stop => return,
-                accepted = listener.accept() => accepted,
-            };
-            let Ok((stream, _)) = accepted else {
-                // Out of file descriptors, mostly; those in use are given back in a moment.
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            };
-            let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
-                continue;
-            };
-            let inner = Arc::clone(&self.inner);
-            tokio::spawn(async move {
-                let service = service_fn(move |request| answer(Arc::clone(&inner), request));
-                let connection = http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(IDLE)
-                    .max_buf_size(MAX_BUFFER)
-                    .serve_connection(TokioIo::new(stream), service);
-                let _ = tokio::time::timeout(LIFETIME, connection).await;
-                drop(permit);
-            });
-        }
+        let inner = self.inner;
+        http::serve(listener, stop, move |request| answer(Arc::clone(&inner), request)).await;
     }
 }
 
-async fn answer(inner: Arc<Inner>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(inner: Arc<Inner>, request: Request<Incoming>) -> Response<Full<Bytes>> {
     if request.uri().path() != "/add-checkpoint" {
-        return Ok(plain(StatusCode::NOT_FOUND, "the only path is /add-checkpoint\n"));
+        return plain(StatusCode::NOT_FOUND, "the only path is /add-checkpoint\n");
     }
     if request.method() != Method::POST {
-        return Ok(plain(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "the request must be a POST\n",
-        ));
+        return plain(StatusCode::METHOD_NOT_ALLOWED, "the request must be a POST\n");
     }
     let body = Limited::new(request.into_body(), MAX_BODY).collect();
-    let Ok(Ok(body)) = tokio::time::timeout(IDLE, body).await else {
-        return Ok(plain(
+    let Ok(Ok(body)) = tokio::time::timeout(http::IDLE, body).await else {
+        return plain(
             StatusCode::PAYLOAD_TOO_LARGE,
             "the body is too large or too slow\n",
-        ));
+        );
     };
-    Ok(write(inner.decide(&body.to_bytes()).await))
+    write(inner.decide(&body.to_bytes()).await)
 }
 
 impl Inner {
@@ -220,10 +189,3 @@ fn write(answer: Answer) -> Response<Full<Bytes>> {
 
 /// A head with its signatures and a proof of 63 hashes takes 4 KiB, with post-quantum signatures some 20.
 const MAX_BODY: usize = 64 << 10;
-const MAX_BUFFER: usize = 64 << 10;
-const MAX_CONNECTIONS: usize = 64;
-
-/// The longest wait for a request on an open connection, and for its body.
-const IDLE: Duration = Duration::from_secs(20);
-/// The longest life of a connection.
-const LIFETIME: Duration = Duration::from_mins(10);

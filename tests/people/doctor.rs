@@ -51,6 +51,13 @@ fn data(kit: &Consortium, section: &str) {
     fs::write(kit.client("client.toml"), format!("{rest}[data]\n{section}")).unwrap();
 }
 
+/// Opens a page in the server's configuration.
+fn watch(kit: &Consortium, listen: &str) {
+    let path = kit.server("server.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("{text}\n[watch]\nlisten = \"{listen}\"\n")).unwrap();
+}
+
 /// Breaks a kit of its own for each case.
 type Break = fn(&Consortium);
 type Case<'a> = (&'a str, Break, &'a [(&'static str, &'a str)]);
@@ -330,6 +337,16 @@ const SERVER: &[Case] = &[
             edit(&kit.server("server.toml"), line, "listen = \"192.0.2.1:4433\"");
         },
         &[("address", "an address of this machine")],
+    ),
+    (
+        "a page for everybody that is not meant",
+        |kit| watch(kit, "0.0.0.0:0"),
+        &[("watch", "public = true")],
+    ),
+    (
+        "a page at an address of another machine",
+        |kit| watch(kit, "192.0.2.1:9464\"\npublic = true #\""),
+        &[("watch", "an address of this machine")],
     ),
     (
         "a bundle under a file",

@@ -126,6 +126,7 @@ impl Board {
                 round,
                 attempt,
                 clusters,
+                ..
             } => {
                 self.round_starts(at_ms, round, attempt, clusters);
             }
@@ -192,6 +193,7 @@ impl Board {
                 attempt,
                 reason,
                 detail,
+                ..
             } => {
                 self.in_round = false;
                 self.ends_ms = None;
@@ -215,7 +217,8 @@ impl Board {
                 self.step.title = format!("{} clusters by what the clients' data looks like", clusters.len());
             }
             waiting @ ServerEvent::Waiting { .. } => return Some(Cue::Note(waiting.to_string())),
-            ServerEvent::Disconnected { .. } | ServerEvent::Other => {}
+            // The demo asks no witnesses and opens no page.
+            _ => {}
         }
         None
     }

@@ -129,6 +129,15 @@ impl Driver<'_> {
             })
     }
 
+    /// Bytes of the attempt under way.
+    pub(super) fn round_traffic(&self) -> Traffic {
+        let all = self.traffic();
+        Traffic {
+            received: all.received.saturating_sub(self.round_base.received),
+            sent: all.sent.saturating_sub(self.round_base.sent),
+        }
+    }
+
     /// Leaves a client out of everything to come, and says so once.
     pub(super) fn exclude(&mut self, client: ClientId) -> Result<(), ServeError> {
         if self.excluded.insert(client) {

@@ -3,12 +3,13 @@
 use super::link::Outgoing;
 use super::{Driver, ServeError, log_head, numbers, small};
 use crate::events::ServerEvent;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use veilsum_aggregation::{Abort, Outcome};
 use veilsum_attestation::Head;
-use veilsum_attestation::disclosure::Membership;
+use veilsum_attestation::disclosure::{self, CrowdRule, Membership};
 use veilsum_attestation::statement::ClientSet;
-use veilsum_crypto::{Attempt, ClientId, RoundId};
+use veilsum_crypto::{Attempt, ClientId, ClusterId, RoundId};
 
 impl Driver<'_> {
     pub(super) fn finish_round(
@@ -34,6 +35,8 @@ impl Driver<'_> {
                 }
             }
         }
+        let traffic = self.round_traffic();
+        let why = self.reasons(&outcome.survivors);
         let invited: ClientSet = self.clusters.iter().flat_map(|set| set.iter().copied()).collect();
         self.emit(&ServerEvent::RoundDone {
             round: outcome.round.0,
@@ -50,6 +53,11 @@ impl Driver<'_> {
                 .iter()
                 .map(|cluster| u32::from(cluster.0))
                 .collect(),
+            withheld_why: outcome
+                .withheld
+                .iter()
+                .map(|cluster| why.get(cluster).cloned().unwrap_or_default())
+                .collect(),
             weights: outcome
                 .opened
                 .iter()
@@ -57,8 +65,44 @@ impl Driver<'_> {
                 .collect(),
             window_rounds: small(self.window.rounds()),
             window_crowd_milli: milli(self.window.crowd()),
+            bytes_in: traffic.received,
+            bytes_out: traffic.sent,
             head: log_head(head),
         })
+    }
+
+    /// Why clusters stay closed on these survivors: the rule's own words, which name no client.
+    fn reasons(&self, survivors: &ClientSet) -> BTreeMap<ClusterId, String> {
+        let setup = &self.plan.setup;
+        let policy = &setup.policy;
+        let place: BTreeMap<ClientId, usize> = survivors.iter().copied().zip(0..).collect();
+        let rows: Vec<Vec<usize>> = self
+            .clusters
+            .iter()
+            .map(|members| {
+                members
+                    .iter()
+                    .filter_map(|client| place.get(client).copied())
+                    .collect()
+            })
+            .collect();
+        let orgs: Vec<u32> = survivors
+            .iter()
+            .filter_map(|client| setup.book.members().get(client))
+            .map(|member| member.org.0)
+            .collect();
+        let rule = CrowdRule {
+            crowd: policy.crowd.saturating_add(policy.colluders),
+            crowd_orgs: policy.crowd_orgs,
+        };
+        let Ok(matrix) = Membership::from_members(survivors.len(), &rows) else {
+            return BTreeMap::new();
+        };
+        disclosure::release_set(&matrix, &orgs, &rule, rule.crowd)
+            .withheld
+            .into_iter()
+            .filter_map(|(cluster, why)| Some((ClusterId(u16::try_from(cluster).ok()?), why.to_string())))
+            .collect()
     }
 
     /// Adds the sums that a round opened to the window.
@@ -87,13 +131,18 @@ impl Driver<'_> {
         round: RoundId,
         attempt: Attempt,
         abort: &Abort,
+        head: Head,
     ) -> Result<(), ServeError> {
         self.store.forget_vectors(round, attempt)?;
+        let traffic = self.round_traffic();
         self.emit(&ServerEvent::RoundAborted {
             round: round.0,
             attempt: attempt.0,
             reason: abort.name().to_owned(),
             detail: abort.to_string(),
+            bytes_in: traffic.received,
+            bytes_out: traffic.sent,
+            head: Some(log_head(head)),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Before a round: the witnesses' word that the log is the one they know.
 
 use super::{Driver, ServeError};
+use crate::events::{ServerEvent, WitnessWord};
 use std::sync::Arc;
 use std::time::Duration;
 use veilsum_attestation::Log;
@@ -10,9 +11,9 @@ use veilsum_attestation::note::Note;
 impl Driver<'_> {
     /// Has the log's head cosigned. A server with two histories gets no quorum for the second, and no round starts on it.
     pub(super) async fn witnessed(&mut self, log: &Log) -> Result<(), ServeError> {
-        let Some(quorum) = &self.plan.witnesses else {
+        if self.plan.witnesses.is_none() {
             return Ok(());
-        };
+        }
         let setup = &self.plan.setup;
         let head = sign_head(&log.head(), setup.book.federation(), &setup.identity)
             .ok()
@@ -25,6 +26,9 @@ impl Driver<'_> {
             if attempt > 0 {
                 tokio::time::sleep(WITNESS_WAIT).await;
             }
+            let Some(quorum) = &self.plan.witnesses else {
+                return Ok(());
+            };
             let tree = Arc::clone(&tree);
             let collected = quorum
                 .collect(&head, Arc::new(move |old| tree.consistency_proof(old, size)))
@@ -38,6 +42,19 @@ impl Driver<'_> {
             for reason in &reasons {
                 tracing::warn!("a witness did not cosign: {reason}");
             }
+            self.emit(&ServerEvent::Witnessed {
+                entries: size,
+                quorum: collected.quorum.is_ok(),
+                witnesses: collected
+                    .answers
+                    .iter()
+                    .map(|answer| WitnessWord {
+                        name: answer.name.clone(),
+                        cosigned_at: answer.result.as_ref().ok().copied(),
+                        reason: answer.result.as_ref().err().map(ToString::to_string),
+                    })
+                    .collect(),
+            })?;
             match collected.quorum {
                 Ok(()) => {
                     let note = collected.note.to_string();

@@ -1,0 +1,490 @@
+//! A federation that is looked at while it runs: metrics that are OpenMetrics and agree with the log, health, state, page.
+#![allow(
+    missing_docs,
+    clippy::pedantic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "test code: a panic is the failure report"
+)]
+
+#[path = "watch/grammar.rs"]
+mod grammar;
+#[path = "processes/player.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod player;
+#[path = "simulated/world.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod world;
+
+use grammar::{Exposition, read};
+use player::{Player, consortium, edit};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use veilsum::events::{LogHead, ServerEvent, WitnessWord};
+use veilsum::store::ServerStore;
+use veilsum::watch::{DescriptorCost, Facts, Watch};
+use veilsum_attestation::statement::{Aborted, Entry, Kind, Sums};
+use veilsum_crypto::wire;
+use veilsum_transport::Fault;
+
+fn facts() -> Facts {
+    Facts {
+        federation: "test".to_owned(),
+        rounds: 3,
+        clients: 8,
+        organisations: 4,
+        threshold: 5,
+        crowd: 2,
+        crowd_orgs: 2,
+        descriptors: DescriptorCost::Nothing,
+        clusterings: 0,
+        witnesses: Vec::new(),
+        round: 1,
+        head: LogHead {
+            size: 0,
+            root: String::new(),
+        },
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn counters_agree_with_the_log() {
+    // Client 3 is cut off in the middle of its first upload, after one of two chunks. In another run four of eight are, before
+    // any: the attempt aborts.
+    for cut in [&[3][..], &[0, 1, 2, 3]] {
+        let federation = world::federation(3);
+        let run = world::run(&federation, 2, 5_000, |net, peers| {
+            for client in cut {
+                net.inject(Fault::CutAfterFrames {
+                    peer: peers[*client],
+                    frames: if cut.len() == 1 { 5 } else { 4 },
+                });
+            }
+        })
+        .await;
+        let watch = Watch::new(facts());
+        for stamped in &run.server {
+            watch.observe(&stamped.event);
+            read(&watch.openmetrics()).unwrap();
+        }
+        let seen = read(&watch.openmetrics()).unwrap();
+
+        let folder = federation.dir.path().join("server-2");
+        let (_, resume) = ServerStore::open(&folder, &federation.genesis.entries).unwrap();
+        let (mut published, mut opened, mut withheld, mut attempts) = (0, 0, 0, 0);
+        let mut aborts: BTreeMap<String, u32> = BTreeMap::new();
+        for bytes in resume.log.entries() {
+            let entry: Entry = wire::decode(bytes).unwrap();
+            match entry.kind {
+                Kind::Plan => attempts += 1,
+                Kind::Sums => {
+                    let sums: Sums = wire::decode(&entry.body).unwrap();
+                    published += 1;
+                    opened += sums.results.len();
+                }
+                Kind::Aborted => {
+                    let aborted: Aborted = wire::decode(&entry.body).unwrap();
+                    let name = String::from_utf8(aborted.reason.to_vec()).unwrap();
+                    *aborts.entry(name).or_default() += 1;
+                }
+                _ => {}
+            }
+        }
+        // Two clusters a round; what is not opened is withheld.
+        withheld += 2 * published - opened;
+        let value = |name: &str, labels: &[(&str, &str)]| seen.value(name, labels).unwrap_or(-1.0);
+        assert_eq!(published, 3);
+        assert_eq!(
+            value("veilsum_attempts_total", &[("outcome", "published")]),
+            published as f64
+        );
+        let aborted: u32 = aborts.values().sum();
+        assert_eq!(
+            value("veilsum_attempts_total", &[("outcome", "aborted")]),
+            f64::from(aborted)
+        );
+        assert_eq!(published + aborted as usize, attempts);
+        for (reason, count) in &aborts {
+            assert_eq!(
+                value("veilsum_aborts_total", &[("reason", reason)]),
+                f64::from(*count)
+            );
+        }
+        assert_eq!(aborted, u32::from(cut.len() > 1), "{aborts:?}");
+        assert_eq!(
+            value("veilsum_sums_total", &[("outcome", "opened")]),
+            opened as f64
+        );
+        assert_eq!(
+            value("veilsum_sums_total", &[("outcome", "withheld")]),
+            withheld as f64
+        );
+        assert_eq!(value("veilsum_log_entries", &[]), resume.log.head().size as f64);
+        let dropped = if cut.len() == 1 { 1.0 } else { 0.0 };
+        assert_eq!(value("veilsum_clients_dropped_total", &[]), dropped);
+        // A phase is timed once for every attempt that came to it.
+        assert_eq!(
+            value("veilsum_phase_duration_seconds_count", &[("phase", "mask")]),
+            attempts as f64
+        );
+        assert_eq!(
+            value("veilsum_phase_duration_seconds_count", &[("phase", "unmask")]),
+            published as f64
+        );
+        // The simulated deadline of the mask phase, or what the network takes to notice, is in the sum.
+        assert!(value("veilsum_phase_duration_seconds_sum", &[("phase", "mask")]) >= 0.0);
+        let sent = |tape: &world::Tape| tape.lock().unwrap().iter().map(Vec::len).sum::<usize>();
+        let bodies: usize = run.tapes.iter().map(sent).sum();
+        let received = value("veilsum_received_bytes_total", &[]);
+        assert!(
+            received >= bodies as f64 * 0.95 && received <= bodies as f64 * 1.2,
+            "{received} of {bodies}"
+        );
+    }
+}
+
+#[test]
+fn no_event_puts_a_client_or_a_detail_into_what_is_shown() {
+    let watch = Watch::new(facts());
+    let word = "zebra77";
+    watch.observe(&ServerEvent::Connected {
+        client: 770_077,
+        connected: 1,
+        expected: 8,
+    });
+    watch.observe(&ServerEvent::Refused {
+        client: 770_077,
+        reason: word.to_owned(),
+    });
+    watch.observe(&ServerEvent::RoundDone {
+        round: 1,
+        attempt: 0,
+        survivors: vec![770_077],
+        dropped: vec![770_078],
+        released: vec![0],
+        withheld: vec![1],
+        withheld_why: vec!["no survivor is in it".to_owned()],
+        weights: vec![770_079],
+        window_rounds: 1,
+        window_crowd_milli: 1000,
+        bytes_in: 1,
+        bytes_out: 1,
+        head: facts().head,
+    });
+    watch.observe(&ServerEvent::RoundAborted {
+        round: 2,
+        attempt: 0,
+        reason: "BadDealer".to_owned(),
+        detail: word.to_owned(),
+        bytes_in: 0,
+        bytes_out: 0,
+        head: None,
+    });
+    watch.observe(&ServerEvent::Waiting {
+        clustering: 1,
+        described: 2,
+        needed: 3,
+        clients: vec![770_077],
+        seconds: 4,
+    });
+    watch.observe(&ServerEvent::Failed {
+        reason: "Aborted".to_owned(),
+        detail: word.to_owned(),
+    });
+    let state = serde_json::to_string(&watch.state(Ok(()))).unwrap();
+    assert!(state.contains("no survivor is in it") && state.contains("BadDealer"));
+    for shown in [watch.openmetrics(), state] {
+        assert!(!shown.contains("77007") && !shown.contains(word), "{shown}");
+    }
+}
+
+#[test]
+fn hostile_words_cannot_break_the_text() {
+    let watch = Watch::new(Facts {
+        witnesses: vec!["a\"b\\c\nd".to_owned()],
+        ..facts()
+    });
+    watch.observe(&ServerEvent::RoundAborted {
+        round: 1,
+        attempt: 0,
+        reason: "x\"} 1\n# EOF\n".to_owned(),
+        detail: String::new(),
+        bytes_in: 0,
+        bytes_out: 0,
+        head: None,
+    });
+    let seen = read(&watch.openmetrics()).unwrap();
+    assert_eq!(
+        seen.value("veilsum_witness_failures_total", &[("witness", "a\"b\\c\nd")]),
+        Some(0.0)
+    );
+    assert_eq!(
+        seen.value("veilsum_aborts_total", &[("reason", "x\"} 1\n# EOF\n")]),
+        Some(1.0)
+    );
+}
+
+#[test]
+fn noise_adds_up_over_clusterings() {
+    // Canonne, Kamath and Steinke 2020: rho 0.5 (multiplier 1) twice is rho 1.
+    let watch = Watch::new(Facts {
+        descriptors: DescriptorCost::Rho(0.5),
+        clusterings: 1,
+        ..facts()
+    });
+    let epsilon = |watch: &Watch| {
+        let seen = read(&watch.openmetrics()).unwrap();
+        seen.value("veilsum_descriptor_epsilon", &[]).unwrap()
+    };
+    let expected = |rho| veilsum_aggregation::privacy::zcdp::epsilon(rho, 1e-6).unwrap();
+    assert!((epsilon(&watch) - expected(0.5)).abs() < 1e-9);
+    let clustered = |clustering| ServerEvent::Clustered {
+        clustering,
+        tau: String::new(),
+        overlap: String::new(),
+        wanted: 1,
+        steps: Vec::new(),
+        clusters: Vec::new(),
+        left_out: Vec::new(),
+    };
+    watch.observe(&clustered(2));
+    assert!((epsilon(&watch) - expected(1.0)).abs() < 1e-9);
+    let bare = Watch::new(Facts {
+        descriptors: DescriptorCost::Unbounded,
+        ..facts()
+    });
+    assert_eq!(epsilon(&bare), 0.0);
+    bare.observe(&clustered(1));
+    assert_eq!(epsilon(&bare), f64::INFINITY);
+    let state = serde_json::to_value(bare.state(Ok(()))).unwrap();
+    assert_eq!(state["budget"]["epsilon"], serde_json::Value::Null);
+}
+
+/// Every sample there can be.
+fn everything() -> Exposition {
+    let watch = Watch::new(Facts {
+        witnesses: vec!["w".to_owned()],
+        ..facts()
+    });
+    watch.observe(&ServerEvent::Witnessed {
+        entries: 1,
+        quorum: true,
+        witnesses: vec![WitnessWord {
+            name: "w".to_owned(),
+            cosigned_at: Some(1),
+            reason: None,
+        }],
+    });
+    watch.observe(&ServerEvent::RoundAborted {
+        round: 1,
+        attempt: 0,
+        reason: "TooFewMasked".to_owned(),
+        detail: String::new(),
+        bytes_in: 0,
+        bytes_out: 0,
+        head: None,
+    });
+    watch.observe(&ServerEvent::RoundDone {
+        round: 1,
+        attempt: 1,
+        survivors: Vec::new(),
+        dropped: Vec::new(),
+        released: Vec::new(),
+        withheld: Vec::new(),
+        withheld_why: Vec::new(),
+        weights: Vec::new(),
+        window_rounds: 1,
+        window_crowd_milli: 1,
+        bytes_in: 0,
+        bytes_out: 0,
+        head: facts().head,
+    });
+    read(&watch.openmetrics()).unwrap()
+}
+
+/// The metric names in a text.
+fn named(text: &str) -> BTreeSet<String> {
+    text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'))
+        .filter(|word| word.starts_with("veilsum_"))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn file(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+#[test]
+fn every_metric_is_documented_and_no_other() {
+    assert_eq!(named(&file("docs/watch.md")), everything().names());
+    for (name, family) in everything().0 {
+        assert!(family.help.is_some_and(|help| help.len() > 5), "{name}");
+    }
+}
+
+/// Status, head and body of a request to a running server.
+fn http(addr: &str, method: &str, path: &str) -> (u16, String, String) {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {addr}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, head.to_ascii_lowercase(), body.to_owned())
+}
+
+fn scrape(addr: &str) -> Exposition {
+    let (status, head, body) = http(addr, "GET", "/metrics");
+    assert_eq!(status, 200);
+    assert!(
+        head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        "{head}"
+    );
+    read(&body).unwrap_or_else(|error| panic!("{error}\n{body}"))
+}
+
+#[test]
+fn a_live_federation_is_scraped() {
+    let dir = tempfile::tempdir().unwrap();
+    let kit = consortium(dir.path(), 3);
+    edit(
+        &kit.join("server/server.toml"),
+        &[(
+            "reconnect_s = 2\n",
+            "reconnect_s = 2\n\n[watch]\nlisten = \"127.0.0.1:0\"\n",
+        )],
+    );
+    let mut server = Player::server(&kit);
+    server.wait_for("watching");
+    let said = server.said();
+    let line = said.lines().find(|line| line.contains("\"watching\"")).unwrap();
+    let event: serde_json::Value = serde_json::from_str(line).unwrap();
+    let addr = event["addr"].as_str().unwrap().to_owned();
+
+    assert_eq!(http(&addr, "GET", "/healthz").0, 200);
+    let (status, _, why) = http(&addr, "GET", "/readyz");
+    assert_eq!(
+        (status, why.as_str()),
+        (
+            503,
+            "0 clients are connected, and a round needs 5: start more clients\n"
+        )
+    );
+    assert_eq!(scrape(&addr).value("veilsum_clients_connected", &[]), Some(0.0));
+
+    // Client 3 stops in the middle of its upload in round 2: the server waits, and can be looked at.
+    let mut clients: Vec<Player> = (0..8)
+        .map(|client| {
+            let stall: &[&str] = if client == 3 {
+                &["--stall-upload-in-round", "2"]
+            } else {
+                &[]
+            };
+            Player::client(&kit, client, stall)
+        })
+        .collect();
+    clients[3].wait_for("\"stalled\"");
+    let start = Instant::now();
+    let seen = loop {
+        let seen = scrape(&addr);
+        if seen.value("veilsum_phase_clients", &[("phase", "mask")]) == Some(7.0) {
+            break seen;
+        }
+        assert!(start.elapsed() < player::LIMIT, "{seen:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    for (name, labels, wanted) in [
+        ("veilsum_round", &[][..], 2.0),
+        ("veilsum_rounds_planned", &[], 3.0),
+        ("veilsum_stage", &[("stage", "round")], 1.0),
+        ("veilsum_stage", &[("stage", "gathering")], 0.0),
+        ("veilsum_phase", &[("phase", "mask")], 1.0),
+        ("veilsum_phase", &[("phase", "share")], 0.0),
+        ("veilsum_phase_clients_wanted", &[("phase", "mask")], 8.0),
+        ("veilsum_phase_clients", &[("phase", "agree")], 0.0),
+        ("veilsum_clients_connected", &[], 8.0),
+        ("veilsum_clients_enrolled", &[], 8.0),
+        ("veilsum_attempts_total", &[("outcome", "published")], 1.0),
+        ("veilsum_attempts_total", &[("outcome", "aborted")], 0.0),
+        ("veilsum_round_clients", &[("outcome", "survived")], 8.0),
+        ("veilsum_phase_duration_seconds_count", &[("phase", "mask")], 1.0),
+        ("veilsum_phase_duration_seconds_count", &[("phase", "share")], 2.0),
+        ("veilsum_rounds_over", &[], 1.0),
+    ] {
+        assert_eq!(seen.value(name, labels), Some(wanted), "{name} {labels:?}");
+    }
+    assert_eq!(http(&addr, "GET", "/readyz").2, "ready\n");
+
+    // What the server printed on its own output is the same run.
+    let said = server.said();
+    let done = said.lines().find(|line| line.contains("\"round_done\"")).unwrap();
+    let done: serde_json::Value = serde_json::from_str(done).unwrap();
+    let (_, head, body) = http(&addr, "GET", "/state.json");
+    assert!(head.contains("content-type: application/json"), "{head}");
+    let state: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(state["schema"], "veilsum-watch/1");
+    assert_eq!(state["log"], done["head"]);
+    assert_eq!(state["round"]["phase"], "mask");
+    assert_eq!(
+        seen.value("veilsum_log_entries", &[]),
+        done["head"]["size"].as_f64()
+    );
+    let received = seen.value("veilsum_received_bytes_total", &[]).unwrap();
+    assert!(received > done["bytes_in"].as_f64().unwrap() && done["bytes_in"].as_u64() > Some(0));
+
+    // `HEAD` says what `GET` would, without it.
+    let (status, head, body) = http(&addr, "HEAD", "/");
+    assert_eq!((status, body.as_str()), (200, ""));
+    let page = http(&addr, "GET", "/").2;
+    assert!(
+        head.contains(&format!("content-length: {}", page.len())),
+        "{head}"
+    );
+    assert_eq!(http(&addr, "POST", "/state.json").0, 405);
+
+    // One client more gone than there may be: the round waits for its deadline, and the server is not ready any more.
+    for client in &mut clients[..4] {
+        client.child.kill().unwrap();
+    }
+    let start = Instant::now();
+    loop {
+        let (status, _, why) = http(&addr, "GET", "/readyz");
+        if status == 503 && why.starts_with("4 clients are connected") {
+            break;
+        }
+        assert!(start.elapsed() < player::LIMIT, "{why}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_public_address_must_be_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    let kit = consortium(dir.path(), 1);
+    edit(
+        &kit.join("server/server.toml"),
+        &[(
+            "reconnect_s = 2\n",
+            "reconnect_s = 2\n\n[watch]\nlisten = \"0.0.0.0:0\"\n",
+        )],
+    );
+    let mut server = Player::server(&kit);
+    assert_eq!(server.exit(), 3, "{}", server.said());
+    assert!(
+        server
+            .said()
+            .contains("setting `watch.listen`: others can reach 0.0.0.0"),
+        "{}",
+        server.said()
+    );
+    assert!(!server.said().contains("\"listening\""));
+}
