@@ -509,6 +509,9 @@ fn no_round_starts_without_the_witnesses_that_the_server_needs() {
     let clients: Vec<Player> = (0..8).map(|client| Player::client(&kit, client, &[])).collect();
     assert_eq!(server.exit(), 75, "{}", server.said());
     assert!(server.said().contains("no round starts"), "{}", server.said());
+    let asked =
+        "\"quorum\":false,\"witnesses\":[{\"name\":\"w\",\"cosigned_at\":null,\"reason\":\"cannot be reached";
+    assert!(server.said().contains(asked), "{}", server.said());
     assert!(
         !server.said().contains("\"event\":\"round\""),
         "{}",
@@ -523,6 +526,8 @@ fn no_round_starts_without_the_witnesses_that_the_server_needs() {
     for client in &mut clients {
         assert_eq!(client.exit(), 0, "{}", client.said());
     }
+    let cosigned = "\"quorum\":true,\"witnesses\":[{\"name\":\"w\",\"cosigned_at\":1";
+    assert!(server.said().contains(cosigned), "{}", server.said());
     let head = fs::read_to_string(kit.join("server/state/head.note")).unwrap();
     assert!(head.contains("witness.test/1"), "{head}");
 }

@@ -55,15 +55,19 @@ fn facts() -> Facts {
 
 #[tokio::test(start_paused = true)]
 async fn counters_agree_with_the_log() {
-    // Client 3 is cut off in the middle of its first upload, after one of two chunks. In another run four of eight are, before
-    // any: the attempt aborts.
-    for cut in [&[3][..], &[0, 1, 2, 3]] {
+    // Client 3 is cut off in the middle of its first upload, after one of two chunks. In the next run three clients are, before
+    // any, so that two survivors are left in cluster 0, which is too few. In the last one four of eight: the attempt aborts.
+    for (cut, frames, dropped, closed, aborts_wanted) in [
+        (&[3][..], 5, 1.0, 0.0, 0),
+        (&[0, 1, 2], 4, 3.0, 1.0, 0),
+        (&[0, 1, 2, 3], 4, 0.0, 0.0, 1),
+    ] {
         let federation = world::federation(3);
         let run = world::run(&federation, 2, 5_000, |net, peers| {
             for client in cut {
                 net.inject(Fault::CutAfterFrames {
                     peer: peers[*client],
-                    frames: if cut.len() == 1 { 5 } else { 4 },
+                    frames,
                 });
             }
         })
@@ -116,7 +120,8 @@ async fn counters_agree_with_the_log() {
                 f64::from(*count)
             );
         }
-        assert_eq!(aborted, u32::from(cut.len() > 1), "{aborts:?}");
+        assert_eq!(aborted, aborts_wanted, "{aborts:?}");
+        assert_eq!(withheld as f64, closed);
         assert_eq!(
             value("veilsum_sums_total", &[("outcome", "opened")]),
             opened as f64
@@ -126,8 +131,22 @@ async fn counters_agree_with_the_log() {
             withheld as f64
         );
         assert_eq!(value("veilsum_log_entries", &[]), resume.log.head().size as f64);
-        let dropped = if cut.len() == 1 { 1.0 } else { 0.0 };
         assert_eq!(value("veilsum_clients_dropped_total", &[]), dropped);
+        for event in run.server.iter().map(|stamped| &stamped.event) {
+            if let ServerEvent::RoundDone {
+                round: 1,
+                withheld,
+                withheld_why,
+                ..
+            } = event
+            {
+                assert_eq!(withheld.len(), withheld_why.len());
+                for why in withheld_why {
+                    // The crowd of three, and one client who may collude.
+                    assert_eq!(why, "2 survivor(s) in it, 4 required");
+                }
+            }
+        }
         // A phase is timed once for every attempt that came to it.
         assert_eq!(
             value("veilsum_phase_duration_seconds_count", &[("phase", "mask")]),
