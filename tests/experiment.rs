@@ -64,6 +64,12 @@ fn shipped_files_can_be_run() {
         assert_eq!(config.seeds.len(), seeds, "{name}");
     }
     assert_eq!(read("hpe-mini.toml").scenario.kind, ScenarioKind::Hpe);
+    // Those on recorded data are read and checked; the data is their reader's.
+    for name in ["hpe.toml", "bmr.toml"] {
+        let config = read(name);
+        assert!(config.arms().unwrap().len() > 2, "{name}");
+        assert!(config.routes(), "{name}");
+    }
 }
 
 #[test]
@@ -190,6 +196,136 @@ fn veilsum(folder: &Path, args: &[&str]) -> Output {
         .args(args)
         .output()
         .unwrap()
+}
+
+/// Scenes of NYU's layout, with frames of the generator.
+fn scenes(root: &Path) {
+    use veilsum_learner::data::generator::{Generator, Light, Place, Platform};
+    use veilsum_learner::data::picture::{write_depth, write_rgb};
+    for (number, (scene, frames)) in [
+        ("bedroom_0001", 2),
+        ("kitchen_0001a", 5),
+        ("kitchen_0002", 4),
+        ("office_0001", 9),
+        ("study_0001", 9),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let made = Generator {
+            platform: Platform::Humanoid,
+            place: Place::Indoor,
+            light: Light::Day,
+            width: 64,
+            height: 48,
+            train: frames,
+            test: 1,
+            seed: number as u64,
+        };
+        let folder = root.join(scene);
+        std::fs::create_dir_all(&folder).unwrap();
+        for (i, frame) in made.dataset().unwrap().train().iter().enumerate() {
+            write_rgb(&folder.join(format!("rgb_{i:05}.jpg")), 64, 48, frame.rgb()).unwrap();
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "millimetres of a room"
+            )]
+            let depth: Vec<u16> = frame.depth().iter().map(|d| (d * 1000.0) as u16).collect();
+            write_depth(&folder.join(format!("sync_depth_{i:05}.png")), 64, 48, &depth).unwrap();
+        }
+    }
+}
+
+#[test]
+fn clients_are_dealt_out_of_recorded_frames() {
+    let dir = tempfile::tempdir().unwrap();
+    scenes(&dir.path().join("nyu"));
+    let text = r#"
+version = 1
+name = "rooms"
+seeds = [1]
+leave = ["descriptors"]
+
+[scenario]
+kind = "recorded"
+
+[[scenario.each]]
+domain = "room"
+at_least = 5
+hold_out_last = true
+data = { kind = "nyu", path = "nyu", crop = false }
+
+[[scenario.public]]
+name = "corridor"
+data = { kind = "generated", platform = "ugv", place = "indoor", night = false, seed = 9, train = 8, test = 1 }
+
+[learner]
+kind = "perceptron"
+
+[warm_start]
+steps = 20
+batch = 4
+learning_rate = 3e-3
+
+[training]
+rounds = 1
+steps = 2
+batch = 4
+learning_rate = 3e-3
+decay = 1.0
+
+[[strategy]]
+kind = "fedavg"
+
+[[strategy]]
+kind = "fedepth"
+clusters = "soft"
+overlap = [1.0]
+"#;
+    std::fs::write(dir.path().join("rooms.toml"), text).unwrap();
+    let ran = veilsum(dir.path(), &["rooms.toml", "--out", "out", "--format", "json"]);
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(ran.status.success(), "{said}");
+    let results: Results = serde_json::from_slice(&ran.stdout).unwrap();
+    // Kitchens are one client of nine frames in two scenes; the bedroom has too few, the study is nobody's.
+    assert_eq!(results.seeds[0].clients, ["room", "room"]);
+    assert!(said.contains("9 of 2 sequences taken"), "{said}");
+    for arm in &results.seeds[0].arms {
+        let scored: Vec<&str> = arm.scores.iter().map(|score| score.sequence.as_str()).collect();
+        assert_eq!(scored, ["study"]);
+    }
+
+    let refused = |from: &str, to: &str, words: &str| {
+        assert!(text.contains(from));
+        std::fs::write(dir.path().join("wrong.toml"), text.replace(from, to)).unwrap();
+        let ran = veilsum(dir.path(), &["wrong.toml"]);
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(3), "{said}");
+        assert!(said.contains(words), "{words}: {said}");
+    };
+    refused(
+        "at_least = 5",
+        "at_least = 10",
+        "fewer than two clients come of it",
+    );
+    refused("path = \"nyu\"", "path = \"nowhere\"", "nowhere");
+    refused(
+        "kind = \"recorded\"",
+        "kind = \"recorded\"\ntrain = 8",
+        "`train`, `test` and `share`",
+    );
+    refused(
+        "kind = \"recorded\"",
+        "kind = \"hpe\"\ntrain = 8\ntest = 1",
+        "scenario.kind",
+    );
+    refused("[[scenario.public]]", "[[scenario.unseen]]", "scenario.public");
+    refused(
+        "kind = \"nyu\", path",
+        "kind = \"folder\", path",
+        "unknown field `crop`",
+    );
 }
 
 #[test]

@@ -54,6 +54,7 @@ fn run_file(args: &RunArgs) -> Result<Exit, Failure> {
     let mut config = Located::<ExperimentConfig>::read(&args.file)
         .map_err(|error| Failure::new(Exit::Config, error))?
         .settings;
+    config.base = args.file.parent().map(Path::to_path_buf).unwrap_or_default();
     if let Some(aggregation) = args.aggregation {
         config.aggregation = aggregation;
     }

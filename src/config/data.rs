@@ -16,7 +16,7 @@ mod benchmark;
 pub use benchmark::{KittiConfig, M3edConfig, NyuConfig, NyuMatConfig};
 
 /// A client's frames.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum DataConfig {
     /// The built-in generator, for machines without data.
@@ -225,6 +225,56 @@ impl DataConfig {
             Self::NyuMat(nyu) => Ok(nyu.read(base, (width, height))?.into()),
             Self::M3ed(m3ed) => Ok(m3ed.read(base, (width, height))?.into()),
         }
+    }
+}
+
+impl DataConfig {
+    /// A client for each sequence (drive, type of scenes) that it trains on, in the order of their names, where one has at
+    /// least so many frames. Nobody gets test frames.
+    ///
+    /// # Errors
+    /// [`DataLoadError`], also for kinds that have no sequences.
+    pub fn each(&self, base: &Path, at_least: usize) -> Result<Vec<(String, Self)>, DataLoadError> {
+        let wrong = |key, reason: String| DataLoadError::Config(ConfigError::Value { key, reason });
+        let counted = match self {
+            Self::Kitti(kitti) => kitti.each(base)?,
+            Self::Nyu(nyu) => nyu.each(base)?,
+            Self::M3ed(m3ed) if at_least <= 1 => return m3ed.each(base),
+            Self::M3ed(_) => {
+                let reason = "frames of M3ED are not counted before they are read: leave it out";
+                return Err(wrong("at_least", reason.to_owned()));
+            }
+            _ => {
+                let reason = "only `kitti`, `nyu` and `m3ed` have sequences to be dealt out";
+                return Err(wrong("data.kind", reason.to_owned()));
+            }
+        };
+        let enough = counted.into_iter().filter(|(_, frames, _)| *frames >= at_least);
+        Ok(enough.map(|(name, _, data)| (name, data)).collect())
+    }
+
+    /// The same sequences to score on, and none to train on.
+    #[must_use]
+    pub fn scored(mut self) -> Self {
+        let (list, train, test) = match &mut self {
+            Self::Kitti(data) => (
+                Some((&mut data.train_list, &mut data.test_list)),
+                &mut data.sequences,
+                &mut data.test_sequences,
+            ),
+            Self::Nyu(data) => (
+                Some((&mut data.train_list, &mut data.test_list)),
+                &mut data.sequences,
+                &mut data.test_sequences,
+            ),
+            Self::M3ed(data) => (None, &mut data.sequences, &mut data.test_sequences),
+            _ => return self,
+        };
+        *test = std::mem::take(train);
+        if let Some((train, test)) = list {
+            *test = train.take();
+        }
+        self
     }
 }
 

@@ -4,13 +4,14 @@ use super::ExperimentError;
 use super::disclosure::Disclosure;
 use super::federation::{Buffers, Schedule};
 use super::masked::Masking;
-use super::scenario::{RANGE, Scenario, ScenarioKind};
+use super::scenario::{RANGE, Scenario};
 use super::strategy::{Arm, StrategyConfig};
 use crate::config::{Frames, LearnerConfig, LearnerKind, NetworkName, NetworkSize};
 use crate::network;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use veilsum_learner::toy::Perceptron;
 use veilsum_learner::{DepthDataset, Learner, Weights};
 
@@ -53,6 +54,9 @@ pub struct ExperimentConfig {
     /// Comparisons fixed beforehand.
     #[serde(default)]
     pub compare: Vec<Compare>,
+    /// The folder that recordings' paths begin in.
+    #[serde(skip)]
+    pub base: PathBuf,
 }
 
 /// How means are made.
@@ -185,16 +189,8 @@ impl ExperimentConfig {
         if warm.steps > 0 && (warm.batch == 0 || !rate(warm.learning_rate)) {
             return wrong("warm_start", "batch and learning_rate must be positive");
         }
-        let scenario = &self.scenario;
-        let sizes = 8..=10_000;
-        if !sizes.contains(&scenario.train) || scenario.test == 0 || scenario.test > 10_000 {
-            return wrong(
-                "scenario.train",
-                "between 8 and 10000 training frames and 1 to 10000 test frames",
-            );
-        }
-        if !(scenario.share > 0.0 && scenario.share <= 1.0) {
-            return wrong("scenario.share", "it must be above 0 and at most 1");
+        if let Some((key, reason)) = self.scenario.fault(warm.steps > 0) {
+            return wrong(key, reason);
         }
         if self.aggregation == Aggregation::Masked && self.crowd.is_none_or(|crowd| crowd < 2) {
             return wrong("crowd", "masked sums need a crowd of at least 2");
@@ -240,7 +236,7 @@ impl ExperimentConfig {
     /// Whether unseen sequences are routed and scored, instead of every client's own test frames.
     #[must_use]
     pub fn routes(&self) -> bool {
-        self.scenario.kind == ScenarioKind::Hpe
+        self.scenario.routes()
     }
 
     /// SHA-256 of everything but the seeds: results of other settings are not gone on with.

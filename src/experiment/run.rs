@@ -69,7 +69,7 @@ pub fn run_seed(
     progress(&format!(
         "seed {seed}: drawing frames and training the common start"
     ));
-    let mut bench = Bench::new(config, seed)?;
+    let mut bench = Bench::new(config, seed, progress)?;
     let prepared_s = begin.elapsed().as_secs_f64();
     let mut results = Vec::with_capacity(arms.len());
     for arm in arms {
@@ -99,8 +99,13 @@ pub fn run_seed(
 }
 
 impl<'a> Bench<'a> {
-    fn new(config: &'a ExperimentConfig, seed: u64) -> Result<Self, ExperimentError> {
-        let drawn = config.scenario.draw(seed, config.learner.picture())?;
+    fn new(config: &'a ExperimentConfig, seed: u64, progress: Progress<'_>) -> Result<Self, ExperimentError> {
+        let drawn = config
+            .scenario
+            .draw(seed, config.learner.picture(), &config.base)?;
+        for note in &drawn.notes {
+            progress(note);
+        }
         let public = drawn.public.iter().map(relative).collect::<Result<Vec<_>, _>>()?;
         let mut start = config.learner.initial(seed)?;
         let warm = config.warm_start;
@@ -320,10 +325,11 @@ impl<'a> Bench<'a> {
         let of = |all: &[Sequence]| {
             all.iter()
                 .map(|sequence| {
-                    let mut learner = self.config.learner.learner(self.seed, sequence.data.clone())?;
+                    let shown = sequence.shown()?;
+                    let mut learner = self.config.learner.learner(self.seed, shown.clone())?;
                     kind.of(
                         learner.as_mut(),
-                        &sequence.data,
+                        &shown,
                         &self.start,
                         &self.config.training,
                         self.seed,

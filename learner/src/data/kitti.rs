@@ -56,6 +56,15 @@ pub fn read_client(options: &KittiOptions) -> Result<(DepthDataset, ReadReport),
     listed::read(options, &options.frames)
 }
 
+/// The drives that the training selection holds, and how many annotated frames each has.
+///
+/// # Errors
+///
+/// As [`read_client`].
+pub fn drives(options: &KittiOptions) -> Result<Vec<(String, usize)>, DataError> {
+    listed::kinds(options, &options.frames.train)
+}
+
 impl KittiOptions {
     /// The depth map's file in either layout.
     fn annotation(&self, relative: &str) -> Option<PathBuf> {
@@ -88,6 +97,10 @@ impl Source for KittiOptions {
     fn sequence(&self, image: &str) -> Option<String> {
         let drive = image.split('/').find(|part| part.contains("_drive_"))?;
         Some(drive.to_owned())
+    }
+
+    fn kind(&self, drive: &str) -> String {
+        drive.to_owned()
     }
 
     fn is(&self, sequence: &str, wanted: &str) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! A client takes a list, or the sequences (drives, scenes) it names, or the lines of a list that belong to them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use crate::data::folder::name_of;
@@ -81,6 +81,8 @@ pub(super) trait Source: Sync {
     fn range(&self) -> DepthRange;
     /// The sequence of a picture, from its path.
     fn sequence(&self, image: &str) -> Option<String>;
+    /// What a client of one sequence or of one kind of sequences would be asked for.
+    fn kind(&self, sequence: &str) -> String;
     /// Whether a sequence is the wanted one, or of the wanted kind.
     fn is(&self, sequence: &str, wanted: &str) -> bool;
     /// The sequences there are.
@@ -168,6 +170,28 @@ pub(super) fn read<S: Source>(
         test: split(test, &options.test),
     };
     plan.read(&options.read)
+}
+
+/// The kinds of sequences that a selection holds, in the order of their names, and how many annotated frames each has.
+pub(super) fn kinds<S: Source>(source: &S, selection: &Selection) -> Result<Vec<(String, usize)>, DataError> {
+    let lines = match &selection.list {
+        Some(list) => parse(list)?,
+        None if selection.sequences.is_empty() => browse(source, Split::Train, &source.present()?)?,
+        None => browse(source, Split::Train, &selection.sequences)?,
+    };
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for line in lines.iter().filter(|line| line.depth.is_some()) {
+        let sequence = source.sequence(&line.image).unwrap_or_else(|| line.image.clone());
+        let wanted = selection.sequences.is_empty()
+            || selection
+                .sequences
+                .iter()
+                .any(|wanted| source.is(&sequence, wanted));
+        if wanted {
+            *counts.entry(source.kind(&sequence)).or_default() += 1;
+        }
+    }
+    Ok(counts.into_iter().collect())
 }
 
 /// The frames of a split, in the order of the list, or of sequences and names.

@@ -128,6 +128,20 @@ pub fn read_client(options: &M3edOptions) -> Result<(DepthDataset, ReadReport), 
     plan.read(&options.read)
 }
 
+/// The sequences with depths whose names are wanted or begin so, sorted; all where nothing is wanted.
+///
+/// # Errors
+///
+/// [`DataError`] for a folder that cannot be read and for a name that nothing has.
+pub fn sequences(path: &Path, wanted: &[String]) -> Result<Vec<String>, DataError> {
+    let present = present(path)?;
+    if wanted.is_empty() {
+        return Ok(present);
+    }
+    let names = select("data.sequences", path, &present, wanted)?;
+    Ok(names.into_iter().map(str::to_owned).collect())
+}
+
 fn frames<'a>(
     path: &Path,
     split: &'static str,

@@ -37,6 +37,15 @@ pub fn read_client(options: &NyuOptions) -> Result<(DepthDataset, ReadReport), D
     listed::read(options, &options.frames)
 }
 
+/// The types of scenes that the training selection holds, and how many frames with a depth map each has.
+///
+/// # Errors
+///
+/// As [`read_client`].
+pub fn types(options: &NyuOptions) -> Result<Vec<(String, usize)>, DataError> {
+    listed::kinds(options, &options.frames.train)
+}
+
 impl NyuOptions {
     /// A line's depth map: the in-painted one if it is asked for.
     fn depth(&self, line: &Line) -> Option<PathBuf> {
@@ -61,6 +70,13 @@ impl Source for NyuOptions {
     fn sequence(&self, image: &str) -> Option<String> {
         let scene = Path::new(image).parent()?.file_name()?.to_str()?;
         Some(scene.to_owned())
+    }
+
+    fn kind(&self, scene: &str) -> String {
+        match scene.rsplit_once('_') {
+            Some((kind, number)) if number.starts_with(|c: char| c.is_ascii_digit()) => kind.to_owned(),
+            _ => scene.to_owned(),
+        }
     }
 
     fn is(&self, sequence: &str, wanted: &str) -> bool {

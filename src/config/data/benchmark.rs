@@ -9,11 +9,11 @@ use veilsum_learner::data::nyu::{self, NyuOptions};
 use veilsum_learner::data::nyu_mat::{self, NyuMatOptions};
 use veilsum_learner::data::{ListOptions, ReadReport, Selection};
 
-use super::{DataLoadError, Reading};
+use super::{DataConfig, DataLoadError, Reading};
 use crate::config::ConfigError;
 
 /// KITTI's raw recordings with its annotated depth maps.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KittiConfig {
     /// Folder of the raw recordings, `<date>/<drive>_sync/image_02/data`.
@@ -53,7 +53,7 @@ pub struct KittiConfig {
 }
 
 /// NYU Depth v2, folders of the "sync" layout.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NyuConfig {
     /// Folder of the scenes, `<scene>/rgb_NNNNN.jpg` and `<scene>/sync_depth_NNNNN.png`.
@@ -88,7 +88,7 @@ pub struct NyuConfig {
 }
 
 /// NYU Depth v2, the labelled frames in one file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NyuMatConfig {
     /// `nyu_depth_v2_labeled.mat`.
@@ -119,7 +119,7 @@ pub struct NyuMatConfig {
 }
 
 /// M3ED, two HDF5 files a sequence.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct M3edConfig {
     /// Folder of `<sequence>_data.h5` and `<sequence>_depth_gt.h5`, or of a folder of both for each sequence.
@@ -172,6 +172,22 @@ impl NyuMatConfig {
 }
 
 impl M3edConfig {
+    /// A client for each sequence to train on.
+    pub(super) fn each(&self, base: &Path) -> Result<Vec<(String, DataConfig)>, DataLoadError> {
+        let names = m3ed::sequences(&base.join(&self.path), &self.sequences)?;
+        let client = |name: &String| {
+            DataConfig::M3ed(Self {
+                sequences: vec![name.clone()],
+                test_sequences: Vec::new(),
+                ..self.clone()
+            })
+        };
+        Ok(names
+            .into_iter()
+            .map(|name| (name.clone(), client(&name)))
+            .collect())
+    }
+
     pub(super) fn read(
         &self,
         base: &Path,
@@ -200,6 +216,27 @@ impl KittiConfig {
         base: &Path,
         size: (usize, usize),
     ) -> Result<(DepthDataset, ReadReport), DataLoadError> {
+        Ok(kitti::read_client(&self.options(base, size)?)?)
+    }
+
+    /// A client for each drive to train on, with its number of frames.
+    pub(super) fn each(&self, base: &Path) -> Result<Vec<(String, usize, DataConfig)>, DataLoadError> {
+        let drives = kitti::drives(&self.options(base, (1, 1))?)?;
+        let client = |drive: &String| {
+            DataConfig::Kitti(Self {
+                sequences: vec![drive.clone()],
+                test_list: None,
+                test_sequences: Vec::new(),
+                ..self.clone()
+            })
+        };
+        Ok(drives
+            .into_iter()
+            .map(|(drive, frames)| (drive.clone(), frames, client(&drive)))
+            .collect())
+    }
+
+    fn options(&self, base: &Path, size: (usize, usize)) -> Result<KittiOptions, DataLoadError> {
         let crop = self.crop.unwrap_or(true);
         if self.mask_before_crop == Some(true) && !crop {
             return Err(wrong(
@@ -212,7 +249,7 @@ impl KittiConfig {
             max_frames: self.max_frames,
             memory_limit_mib: self.memory_limit_mib,
         };
-        let options = KittiOptions {
+        Ok(KittiOptions {
             path: base.join(&self.path),
             depth: base.join(&self.depth),
             frames: ListOptions {
@@ -223,8 +260,7 @@ impl KittiConfig {
             crop,
             mask: self.mask.unwrap_or_default(),
             mask_before_crop: self.mask_before_crop.unwrap_or(false),
-        };
-        Ok(kitti::read_client(&options)?)
+        })
     }
 }
 
@@ -234,6 +270,27 @@ impl NyuConfig {
         base: &Path,
         size: (usize, usize),
     ) -> Result<(DepthDataset, ReadReport), DataLoadError> {
+        Ok(nyu::read_client(&self.options(base, size)?)?)
+    }
+
+    /// A client for each type of scenes to train on, with its number of frames.
+    pub(super) fn each(&self, base: &Path) -> Result<Vec<(String, usize, DataConfig)>, DataLoadError> {
+        let types = nyu::types(&self.options(base, (1, 1))?)?;
+        let client = |kind: &String| {
+            DataConfig::Nyu(Self {
+                sequences: vec![kind.clone()],
+                test_list: None,
+                test_sequences: Vec::new(),
+                ..self.clone()
+            })
+        };
+        Ok(types
+            .into_iter()
+            .map(|(kind, frames)| (kind.clone(), frames, client(&kind)))
+            .collect())
+    }
+
+    fn options(&self, base: &Path, size: (usize, usize)) -> Result<NyuOptions, DataLoadError> {
         if self.dense == Some(true) && (self.train_list.is_none() || self.test_sequences_alone()) {
             return Err(wrong(
                 "data.dense",
@@ -245,7 +302,7 @@ impl NyuConfig {
             max_frames: self.max_frames,
             memory_limit_mib: self.memory_limit_mib,
         };
-        let options = NyuOptions {
+        Ok(NyuOptions {
             path: base.join(&self.path),
             frames: ListOptions {
                 read: reading.options(size)?,
@@ -254,8 +311,7 @@ impl NyuConfig {
             },
             crop: self.crop.unwrap_or(true),
             dense: self.dense.unwrap_or(false),
-        };
-        Ok(nyu::read_client(&options)?)
+        })
     }
 
     fn test_sequences_alone(&self) -> bool {

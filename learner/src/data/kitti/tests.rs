@@ -244,6 +244,8 @@ fn a_drive_in_both_lists_is_refused() {
         }
         other => panic!("{other:?}"),
     }
+    let counted = drives(&options).unwrap();
+    assert_eq!(counted, [(DRIVE.to_owned(), 3), (OTHER.to_owned(), 1)]);
     // Of the list, only the other drive.
     options.frames.train.sequences = vec![OTHER.to_owned()];
     let (data, report) = read_client(&options).unwrap();

@@ -77,6 +77,12 @@ fn a_type_stands_for_all_its_scenes() {
     folder.put("kitchen_0003", 2, 2500);
     folder.put("office_kitchen_0001a", 3, 3000);
     folder.put("office_0001", 4, 3500);
+    let all = types(&folder.options(Selection::default(), Selection::default())).unwrap();
+    let named = |(name, frames): (&str, usize)| (name.to_owned(), frames);
+    assert_eq!(
+        all,
+        [("kitchen", 2), ("office", 1), ("office_kitchen", 1)].map(named)
+    );
     let mut options = folder.options(scenes(&["kitchen"]), scenes(&["office"]));
     options.frames.read = ReadOptions::new(565, 427);
     let (data, report) = read_client(&options).unwrap();
