@@ -68,6 +68,14 @@ pub const NYU_TRAINING: Window = Window {
     width: 565,
 };
 
+/// What the benchmark's programs show of a labelled picture of NYU Depth v2; the white border around it is made black.
+pub const NYU_SEEN: Window = Window {
+    top: 7,
+    left: 7,
+    height: 467,
+    width: 625,
+};
+
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -169,7 +177,9 @@ mod tests {
     fn the_windows_of_nyu_lie_in_its_pictures() {
         assert_eq!(rows_and_columns(EIGEN_NYU), [45, 471, 41, 601]);
         assert_eq!(rows_and_columns(NYU_TRAINING), [45, 472, 43, 608]);
-        for window in [EIGEN_NYU, NYU_TRAINING] {
+        // Rows 7 to 473 and columns 7 to 631, both counted.
+        assert_eq!(rows_and_columns(NYU_SEEN), [7, 474, 7, 632]);
+        for window in [EIGEN_NYU, NYU_TRAINING, NYU_SEEN] {
             assert!(window.fits(640, 480) && !window.fits(600, 480));
         }
     }

@@ -134,12 +134,19 @@ impl Table<'_> {
             .map_err(|error| self.fault(&error.to_string()))
     }
 
-    /// All numbers of a table of times.
-    pub(super) fn all_integers(&self) -> Result<Vec<i64>, DataError> {
-        self.small()?;
-        self.set
-            .read_i64()
-            .map_err(|error| self.fault(&error.to_string()))
+    /// All numbers of a table of times in microseconds, which some programs write as `f64`.
+    pub(super) fn times(&self) -> Result<Vec<i64>, DataError> {
+        let times = self.all_floats()?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "checked to be a number below 2^53"
+        )]
+        let whole = |time: &f64| (time.abs() < MOST_MICROSECONDS).then_some(time.round() as i64);
+        times
+            .iter()
+            .map(whole)
+            .collect::<Option<Vec<i64>>>()
+            .ok_or_else(|| self.fault("holds what is no time in microseconds"))
     }
 
     fn small(&self) -> Result<(), DataError> {
@@ -172,3 +179,5 @@ fn fault(path: &Path, reason: &str) -> DataError {
 
 /// Most numbers of one frame: 64 million.
 const MOST_NUMBERS: usize = 1 << 26;
+/// 2^53: whole numbers below it are exact as `f64`.
+const MOST_MICROSECONDS: f64 = 9_007_199_254_740_992.0;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use hdf5_pure::Object;
 use matfile::{MatFile, NumericData};
 
-use crate::data::crop::{EIGEN_NYU, NYU_TRAINING, Steps};
+use crate::data::crop::{EIGEN_NYU, NYU_SEEN, NYU_TRAINING, Steps};
 use crate::data::hdf::Hdf;
 use crate::data::split::{FrameFile, Plan, client_name, few};
 use crate::data::{DataError, DepthDataset, DepthScale, Frame, ReadOptions, ReadReport};
@@ -31,7 +31,8 @@ pub struct NyuMatOptions {
     pub train: Vec<String>,
     /// Types of scenes to score on; none named means all test frames.
     pub test: Vec<String>,
-    /// Whether training frames lose their white border (565 x 427 are left) and test depths count in Eigen's mask.
+    /// Whether training frames lose their white border (565 x 427 are left), test frames have it black, and test depths count
+    /// in Eigen's mask.
     pub crop: bool,
     /// Take the in-painted depths.
     pub dense: bool,
@@ -59,7 +60,7 @@ pub fn read_client(options: &NyuMatOptions) -> Result<(DepthDataset, ReadReport)
     let mut notes = vec![format!(
         "{}; {}",
         if options.crop {
-            "training frames cut to 565x427, Eigen's mask on test depths"
+            "training frames cut to 565x427, black border and Eigen's mask on test frames"
         } else {
             "no crop, no mask"
         },
@@ -93,7 +94,7 @@ pub fn read_client(options: &NyuMatOptions) -> Result<(DepthDataset, ReadReport)
                 depths,
                 split: name,
                 number,
-                steps: if options.crop { steps } else { Steps::default() },
+                steps: options.crop.then_some(steps),
             })
             .collect();
         notes.push(format!(
@@ -132,7 +133,8 @@ struct MatFrame<'a> {
     split: &'static str,
     /// From 0.
     number: usize,
-    steps: Steps,
+    /// Crops and masks of the benchmark, if they are wanted.
+    steps: Option<Steps>,
 }
 
 impl FrameFile for MatFrame<'_> {
@@ -149,13 +151,17 @@ impl FrameFile for MatFrame<'_> {
         for y in 0..HEIGHT {
             for x in 0..WIDTH {
                 let colour = |c: usize| planes.get(c * WIDTH * HEIGHT + at(x, y)).copied().unwrap_or(0);
-                rgb.extend([colour(0), colour(1), colour(2)]);
+                let black = self.steps.is_some() && !NYU_SEEN.holds(y, x);
+                rgb.extend(if black { [0; 3] } else { [0, 1, 2].map(colour) });
                 depth.push(columns.get(at(x, y)).copied().unwrap_or(0.0));
             }
         }
         let name = format!("{}/{:04}", self.split, self.number + 1);
         let frame = Frame::new(name, WIDTH, HEIGHT, rgb, depth)?;
-        self.steps.apply(frame)?.resized(width, height)
+        self.steps
+            .unwrap_or_default()
+            .apply(frame)?
+            .resized(width, height)
     }
 }
 

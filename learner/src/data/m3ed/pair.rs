@@ -128,9 +128,12 @@ impl Sequence {
     }
 }
 
-/// Three bytes a pixel; gray becomes three equal ones.
-fn colours(bytes: Vec<u8>, channels: usize) -> Vec<u8> {
+/// Red, green and blue of each pixel. M3ED keeps colours as OpenCV decodes them, blue first; gray becomes three equal bytes.
+fn colours(mut bytes: Vec<u8>, channels: usize) -> Vec<u8> {
     if channels == 3 {
+        for pixel in bytes.chunks_exact_mut(3) {
+            pixel.reverse();
+        }
         return bytes;
     }
     bytes.into_iter().flat_map(|gray| [gray; 3]).collect()

@@ -47,7 +47,7 @@ impl Sequence {
         let stamps = |hdf: &Hdf, name: &str, frames: usize| {
             let table = hdf.table(name)?;
             table.demand(&[frames])?;
-            let stamps = table.all_integers()?;
+            let stamps = table.times()?;
             if stamps.is_sorted() {
                 Ok(stamps)
             } else {
@@ -98,6 +98,8 @@ fn file(root: &Path, name: &str, end: &str) -> PathBuf {
     if own.is_file() { own } else { root.join(file) }
 }
 
+/// Directions of the depth maps' pixels. Their makers cut a point's place down to whole numbers, so pixel 0 holds what lies
+/// from 0.0 to 1.0, in OpenCV's terms, where whole numbers are the middles of pixels.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -107,7 +109,7 @@ fn rays(lens: &Lens) -> Vec<[f32; 2]> {
     (0..lens.width * lens.height)
         .map(|at| {
             let (v, u) = (at / lens.width, at % lens.width);
-            lens.ray([u as f64, v as f64]).map(|side| side as f32)
+            lens.ray([u as f64 + 0.5, v as f64 + 0.5]).map(|side| side as f32)
         })
         .collect()
 }

@@ -21,7 +21,8 @@ struct Made {
     /// Of the colour camera, to the event camera.
     pose: [f64; 16],
     pictures: Vec<i64>,
-    maps: Vec<i64>,
+    /// `f64`, as M3ED's programs write them.
+    maps: Vec<f64>,
     depth: Vec<f32>,
 }
 
@@ -31,7 +32,7 @@ impl Default for Made {
             model: "radtan",
             pose: moved(0.0, 0.0, 0.0),
             pictures: vec![0, 40_000, 80_000, 120_000],
-            maps: vec![81_938],
+            maps: vec![81_938.4],
             depth: vec![4.0; EVENT.0 * EVENT.1],
         }
     }
@@ -71,26 +72,33 @@ impl Recording {
                 .with_vlen_strings(&[made.model]);
             group.add_group(calib.finish());
         };
-        // Red tells the picture, green the row, blue the column.
-        let pixels: Vec<u8> = (0..made.pictures.len())
-            .flat_map(|picture| {
-                (0..COLOUR.0 * COLOUR.1).flat_map(move |at| [picture, at / COLOUR.0, at % COLOUR.0])
-            })
-            .map(|value| u8::try_from(value).unwrap())
-            .collect();
-        let (mut ovc, mut colour) = (file.create_group("ovc"), file.create_group("rgb"));
-        colour
-            .create_dataset("data")
-            .with_u8_data(&pixels)
-            .with_shape(&[made.pictures.len() as u64, COLOUR.1 as u64, COLOUR.0 as u64, 3])
-            .with_chunks(&[1, COLOUR.1 as u64, COLOUR.0 as u64, 3])
-            .with_lzf();
-        calib(&mut colour, COLOUR, [5.0, 3.0], &made.pose);
-        ovc.add_group(colour.finish());
+        // Blue tells the column, green the row, red the picture, and gray the column.
+        let bytes = |channels: usize| -> Vec<u8> {
+            let pixel = |picture: usize, at: usize| {
+                [at % COLOUR.0, at / COLOUR.0, picture].into_iter().take(channels)
+            };
+            (0..made.pictures.len())
+                .flat_map(|picture| (0..COLOUR.0 * COLOUR.1).flat_map(move |at| pixel(picture, at)))
+                .map(|value| u8::try_from(value).unwrap())
+                .collect()
+        };
+        let mut ovc = file.create_group("ovc");
+        for (name, channels) in [("rgb", 3), ("left", 1)] {
+            let mut camera = file.create_group(name);
+            let frame = [COLOUR.1, COLOUR.0, channels].map(|side| side as u64);
+            camera
+                .create_dataset("data")
+                .with_u8_data(&bytes(channels))
+                .with_shape(&[made.pictures.len() as u64, frame[0], frame[1], frame[2]])
+                .with_chunks(&[1, frame[0], frame[1], frame[2]])
+                .with_lzf();
+            calib(&mut camera, COLOUR, [5.0, 3.0], &made.pose);
+            ovc.add_group(camera.finish());
+        }
         ovc.create_dataset("ts").with_i64_data(&made.pictures);
         file.add_group(ovc.finish());
         let (mut prophesee, mut left) = (file.create_group("prophesee"), file.create_group("left"));
-        calib(&mut left, EVENT, [4.0, 2.0], &moved(0.0, 0.0, 0.0));
+        calib(&mut left, EVENT, [4.5, 2.5], &moved(0.0, 0.0, 0.0));
         prophesee.add_group(left.finish());
         file.add_group(prophesee.finish());
         file.write(dir.join(format!("{name}_data.h5")).to_str().unwrap())
@@ -106,7 +114,7 @@ impl Recording {
             .with_lzf();
         depth.add_group(prophesee.finish());
         file.add_group(depth.finish());
-        file.create_dataset("ts").with_i64_data(&made.maps);
+        file.create_dataset("ts").with_f64_data(&made.maps);
         file.write(dir.join(format!("{name}_depth_gt.h5")).to_str().unwrap())
             .unwrap();
     }
@@ -168,7 +176,23 @@ fn depth_is_paired_with_the_nearest_picture_within_20_ms() {
     assert_eq!(sequence::pair(&[], &[5]), (vec![], 1));
 }
 
-/// The colour camera's centre is one pixel right of and below the event camera's, with the same focal length.
+#[test]
+fn colours_are_blue_first_in_the_file_and_gray_is_all_three() {
+    let recording = Recording::new();
+    recording.put("", "car", &Made::default());
+    let mut options = recording.options(View::Camera);
+    // Row 3 and column 8 of the third picture.
+    let pixel = |options: &M3edOptions| {
+        let (data, _) = read_client(options).unwrap();
+        data.train()[0].rgb()[3 * (3 * COLOUR.0 + 8)..][..3].to_vec()
+    };
+    assert_eq!(pixel(&options), [2, 3, 8]);
+    options.camera = M3edCamera::Left;
+    assert_eq!(pixel(&options), [8, 8, 8]);
+}
+
+/// The colour camera's centre is at (5, 3). The event camera's is at (4.5, 2.5), the middle of pixel (4, 2) of a depth map, whose
+/// pixels are cut down and not rounded; the focal length is the same.
 #[test]
 fn depth_points_move_into_the_cameras_view() {
     let depth = few_depths(&[(4, 2, 2.0), (6, 3, 4.0)]);
@@ -304,6 +328,11 @@ fn files_of_another_kind_are_named() {
         ..Made::default()
     });
     assert!(text.contains("ovc/ts: times run backwards"), "{text}");
+    let text = fault(&Made {
+        maps: vec![f64::NAN],
+        ..Made::default()
+    });
+    assert!(text.contains("ts: holds what is no time"), "{text}");
     let recording = Recording::new();
     recording.put("", "car", &Made::default());
     let path = recording.dir.path().join("car_data.h5");

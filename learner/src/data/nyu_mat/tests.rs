@@ -39,6 +39,9 @@ impl Labelled {
         let dense: Vec<f32> = depths.iter().map(|depth| depth + 1.0).collect();
         let frames = types.len() as u64;
         let mut file = FileBuilder::new();
+        // MATLAB puts its own 512 bytes before HDF5's.
+        file.with_userblock(512)
+            .with_userblock_content(b"MATLAB 7.3 MAT-file");
         file.create_dataset("images")
             .with_u8_data(&images)
             .with_shape(&[frames, 3, 640, 480])
@@ -149,10 +152,18 @@ fn frames_stand_upright_and_in_their_splits() {
     let (cut, _) = read_client(&options).unwrap();
     assert_eq!(cut.train()[0].depth()[..1], [pixel(3, 43, 45).1]);
     options.read = ReadOptions::new(WIDTH, HEIGHT);
-    assert_eq!(
-        read_client(&options).unwrap().0.test()[0].known_pixels(),
-        426 * 560
-    );
+    let (data, report) = read_client(&options).unwrap();
+    let test = &data.test()[1];
+    assert_eq!(test.known_pixels(), 426 * 560);
+    assert!(report.to_string().contains("black border"), "{report}");
+    // The benchmark's programs keep rows 7 to 473 and columns 7 to 631 of a picture.
+    let colour = |x: usize, y: usize| &test.rgb()[3 * (y * WIDTH + x)..][..3];
+    for (x, y) in [(6, 200), (632, 200), (200, 6), (200, 474)] {
+        assert_eq!(colour(x, y), [0; 3], "{x} {y}");
+    }
+    for (x, y) in [(7, 200), (631, 200), (200, 7), (200, 473)] {
+        assert_eq!(colour(x, y), pixel(2, x, y).0, "{x} {y}");
+    }
 }
 
 #[test]
