@@ -19,9 +19,12 @@ mod report;
 mod serve;
 mod witness;
 
+use crate::config::WatchConfig;
 use crate::exit::{Exit, Failure};
+use crate::watch::{LogProbe, Site, Subject};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Train depth networks together without showing anybody a single update.
 #[derive(Debug, Parser)]
@@ -174,6 +177,16 @@ async fn told_to_stop() {
             let _ = tokio::signal::ctrl_c().await;
         }
     }
+}
+
+/// Lets a party be looked at, and returns where.
+async fn watched(at: &WatchConfig, subject: Arc<dyn Subject>, disk: LogProbe) -> Result<String, Failure> {
+    let site = Site::bind(at, subject, disk)
+        .await
+        .map_err(|error| Failure::new(Exit::Config, error))?;
+    let addr = site.addr().to_string();
+    tokio::spawn(site.serve(std::future::pending()));
+    Ok(addr)
 }
 
 /// The system's randomness as the seed of a named generator.

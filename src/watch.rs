@@ -1,22 +1,27 @@
-//! Watching a server: `OpenMetrics` for Prometheus, health and readiness for whatever restarts it, a page for people.
+//! Watching a party: `OpenMetrics` for Prometheus, health and readiness for whatever restarts it, a page for people.
 //!
-//! Everything shown follows from the events a server emits anyway ([`crate::events`]): [`Watched`] hands each event to a
+//! Everything shown of a server follows from the events it emits anyway ([`crate::events`]): [`Watched`] hands each event to a
 //! [`Board`] before it goes to its sink. So neither a secret nor a figure of a client's training can get there: the
-//! server has none. Clients are counted, never named; names and reasons are in the server's own output.
+//! server has none. Clients are counted, never named; names and reasons are in the server's own output. A client's own
+//! address ([`ClientWatch`]) tells where it stands, and leaves out what its events say of its training.
 //!
 //! [`Site`] answers reading requests only, on loopback unless the operator says otherwise.
 
 mod board;
-mod openmetrics;
+mod client;
+mod family;
+mod metrics;
 mod page;
 mod ready;
 mod site;
 mod state;
 
 pub use board::{Board, DescriptorCost, Facts};
-pub use openmetrics::CONTENT_TYPE as OPENMETRICS;
+pub use client::ClientWatch;
+pub use family::CONTENT_TYPE as OPENMETRICS;
+pub use page::Page;
 pub use ready::LogProbe;
-pub use site::{Site, SiteError};
+pub use site::{Site, SiteError, Subject};
 pub use state::{SCHEMA, State};
 
 use crate::drive::Clock;
@@ -50,7 +55,7 @@ impl Watch {
     /// The metrics as `OpenMetrics` text, up to and with `# EOF`.
     #[must_use]
     pub fn openmetrics(&self) -> String {
-        self.look(|board| openmetrics::write(board))
+        self.look(|board| metrics::openmetrics(board))
     }
 
     /// What `/state.json` says, with what keeps the server from being ready besides what the board knows.
@@ -79,22 +84,43 @@ impl Watch {
     }
 }
 
-/// A sink whose events are also watched.
-pub struct Watched<'a> {
-    watch: Arc<Watch>,
-    inner: &'a mut dyn Sink<ServerEvent>,
-}
-
-impl<'a> Watched<'a> {
-    /// Hands every event to `watch`, then to `inner`.
-    pub fn new(watch: Arc<Watch>, inner: &'a mut dyn Sink<ServerEvent>) -> Self {
-        Self { watch, inner }
+impl Subject for Watch {
+    fn openmetrics(&self) -> String {
+        Self::openmetrics(self)
+    }
+    fn state(&self, disk: Result<(), String>) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(&Self::state(self, disk))
+    }
+    fn not_ready(&self, disk: Result<(), String>) -> Vec<String> {
+        Self::not_ready(self, disk)
+    }
+    fn stuck(&self) -> Option<String> {
+        Self::stuck(self)
+    }
+    fn page(&self) -> Option<&'static Page> {
+        Some(&page::PAGE)
     }
 }
 
-impl Sink<ServerEvent> for Watched<'_> {
-    fn emit(&mut self, t_ms: u64, event: &ServerEvent) -> io::Result<()> {
-        self.watch.observe(event);
+/// A sink whose events are also watched.
+pub struct Watched<'a, E> {
+    observe: Box<dyn Fn(&E) + Send + 'a>,
+    inner: &'a mut dyn Sink<E>,
+}
+
+impl<'a, E> Watched<'a, E> {
+    /// Hands every event to `observe`, then to `inner`.
+    pub fn new(observe: impl Fn(&E) + Send + 'a, inner: &'a mut dyn Sink<E>) -> Self {
+        Self {
+            observe: Box::new(observe),
+            inner,
+        }
+    }
+}
+
+impl<E> Sink<E> for Watched<'_, E> {
+    fn emit(&mut self, t_ms: u64, event: &E) -> io::Result<()> {
+        (self.observe)(event);
         self.inner.emit(t_ms, event)
     }
 }

@@ -17,15 +17,19 @@ fn samples_are_read() {
 }
 
 #[test]
-fn what_the_server_sample_leaves_out_is_read_too() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/server.toml");
-    let text = std::fs::read_to_string(path).unwrap();
-    let (before, watch) = text.split_once("\n# [watch]").unwrap();
-    let whole = format!("{before}\n[watch]{}", watch.replace("\n# ", "\n"));
-    let config: ServerConfig = toml::from_str(&whole).unwrap();
-    let watch = config.watch.unwrap();
-    watch.check().unwrap();
-    assert!(watch.listen.ip().is_loopback() && !watch.public && watch.hosts.is_empty());
+fn what_the_samples_leave_out_is_read_too() {
+    let whole = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs").join(name);
+        let text = std::fs::read_to_string(path).unwrap();
+        let (before, watch) = text.split_once("\n# [watch]").unwrap();
+        format!("{before}\n[watch]{}", watch.replace("\n# ", "\n"))
+    };
+    let server: ServerConfig = toml::from_str(&whole("server.toml")).unwrap();
+    let client: ClientConfig = toml::from_str(&whole("client.toml")).unwrap();
+    for watch in [server.watch.unwrap(), client.watch.unwrap()] {
+        watch.check().unwrap();
+        assert!(watch.listen.ip().is_loopback() && !watch.public && watch.hosts.is_empty());
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ mod player;
 mod world;
 
 use grammar::{Exposition, read};
-use player::{Player, consortium, edit};
+use player::{Player, client_toml, consortium, edit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -27,7 +27,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use veilsum::events::{LogHead, ServerEvent, WitnessWord};
 use veilsum::store::ServerStore;
-use veilsum::watch::{DescriptorCost, Facts, Watch};
+use veilsum::watch::{ClientWatch, DescriptorCost, Facts, Subject, Watch};
 use veilsum_aggregation::Abort;
 use veilsum_attestation::statement::{Aborted, Entry, Kind, Sums};
 use veilsum_crypto::wire;
@@ -341,8 +341,11 @@ fn file(path: &str) -> String {
 
 #[test]
 fn every_metric_is_documented_and_no_other() {
-    assert_eq!(named(&file("docs/watch.md")), everything().names());
-    for (name, family) in everything().0 {
+    let client = read(&ClientWatch::new().openmetrics()).unwrap();
+    let mut names = everything().names();
+    names.extend(client.names());
+    assert_eq!(named(&file("docs/watch.md")), names);
+    for (name, family) in everything().0.into_iter().chain(client.0) {
         assert!(family.help.is_some_and(|help| help.len() > 5), "{name}");
     }
 }
@@ -493,6 +496,15 @@ fn http(addr: &str, method: &str, path: &str) -> (u16, String, String) {
     (status, head.to_ascii_lowercase(), body.to_owned())
 }
 
+/// Where a party says that it can be looked at.
+fn watching(party: &mut Player) -> String {
+    party.wait_for("\"watching\"");
+    let said = party.said();
+    let line = said.lines().find(|line| line.contains("\"watching\"")).unwrap();
+    let event: serde_json::Value = serde_json::from_str(line).unwrap();
+    event["addr"].as_str().unwrap().to_owned()
+}
+
 fn scrape(addr: &str) -> Exposition {
     let (status, head, body) = http(addr, "GET", "/metrics");
     assert_eq!(status, 200);
@@ -514,12 +526,11 @@ fn a_live_federation_is_scraped() {
             "reconnect_s = 2\n\n[watch]\nlisten = \"127.0.0.1:0\"\n",
         )],
     );
+    let toml = client_toml(&kit, 0);
+    let text = std::fs::read_to_string(&toml).unwrap();
+    std::fs::write(&toml, format!("{text}\n[watch]\nlisten = \"127.0.0.1:0\"\n")).unwrap();
     let mut server = Player::server(&kit);
-    server.wait_for("watching");
-    let said = server.said();
-    let line = said.lines().find(|line| line.contains("\"watching\"")).unwrap();
-    let event: serde_json::Value = serde_json::from_str(line).unwrap();
-    let addr = event["addr"].as_str().unwrap().to_owned();
+    let addr = watching(&mut server);
 
     assert_eq!(http(&addr, "GET", "/healthz").0, 200);
     let (status, _, why) = http(&addr, "GET", "/readyz");
@@ -602,7 +613,22 @@ fn a_live_federation_is_scraped() {
     );
     assert_eq!(http(&addr, "POST", "/state.json").0, 405);
 
-    browser(&addr, state["log"]["root"].as_str().unwrap());
+    // A client's own address: where it stands, and no page.
+    let own = watching(&mut clients[0]);
+    let seen = scrape(&own);
+    assert_eq!(seen.value("veilsum_client_connected", &[]), Some(1.0));
+    assert_eq!(
+        seen.value("veilsum_client_rounds_total", &[("outcome", "published")]),
+        Some(1.0)
+    );
+    assert_eq!(seen.value("veilsum_client_round", &[]), Some(2.0));
+    assert_eq!(http(&own, "GET", "/readyz").2, "ready\n");
+    assert_eq!(http(&own, "GET", "/healthz").0, 200);
+    assert_eq!(http(&own, "GET", "/").0, 404);
+    let state: serde_json::Value = serde_json::from_str(&http(&own, "GET", "/state.json").2).unwrap();
+    assert_eq!(state["schema"], "veilsum-watch-client/1");
+
+    browser(&addr, done["head"]["root"].as_str().unwrap());
 
     // One client more gone than there may be: the round waits for its deadline, and the server is not ready any more.
     for client in &mut clients[..4] {

@@ -10,6 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::genesis::Genesis;
 use crate::network;
 use crate::store::ClientStore;
+use crate::watch::{ClientWatch, LogProbe, Watched};
 use chacha20::ChaCha20Rng;
 use clap::Args;
 use rand_core::SeedableRng;
@@ -94,6 +95,9 @@ fn join_all(args: &JoinArgs, sink: &mut dyn Sink<ClientEvent>) -> Result<Exit, F
         ));
     }
     settings.check().map_err(config_failure)?;
+    if let Some(watch) = &settings.watch {
+        watch.check().map_err(config_failure)?;
+    }
     // Frames and network are tried before the server hears of this client.
     let base = args.config.parent().unwrap_or(Path::new(""));
     let loaded = settings
@@ -112,7 +116,7 @@ fn join_all(args: &JoinArgs, sink: &mut dyn Sink<ClientEvent>) -> Result<Exit, F
                 metrics: baseline.into(),
             },
         )
-        .map_err(|_| Failure::say(Exit::Config, "nobody reads this client's events any more"))?;
+        .map_err(|_| Failure::say(Exit::Config, GONE))?;
     }
     let mut learner = network::learner(&settings.learner, loaded.frames).map_err(config_failure)?;
     if Digest(learner.layout().digest()) != genesis.policy.update.schema {
@@ -148,10 +152,18 @@ fn join_all(args: &JoinArgs, sink: &mut dyn Sink<ClientEvent>) -> Result<Exit, F
         let connector =
             QuicConnector::new(settings.server, settings.server_name.clone(), tls, roots, Some(pinned), limits())
                 .map_err(|error| Failure::new(Exit::Config, error))?;
+        let watch = ClientWatch::new();
+        let mut sink = Watched::new(|event: &ClientEvent| watch.observe(event), sink);
+        if let Some(at) = &settings.watch {
+            let disk = LogProbe::new(config.path(&settings.state), None);
+            let addr = super::watched(at, Arc::clone(&watch) as _, disk).await?;
+            sink.emit(0, &ClientEvent::Watching { addr })
+                .map_err(|_| Failure::say(Exit::Config, GONE))?;
+        }
         let result = tokio::select! {
             biased;
             () = super::told_to_stop() => Err(Failure::say(Exit::Interrupted, "interrupted; run the client again and it takes part in the next round")),
-            result = join(&connector, plan, work, store, sink, rng) => result.map_err(join_failure),
+            result = join(&connector, plan, work, store, &mut sink, rng) => result.map_err(join_failure),
         };
         let _ = tokio::time::timeout(Duration::from_secs(2), connector.wait_closed()).await;
         result
@@ -180,3 +192,5 @@ fn join_failure(error: JoinError) -> Failure {
     };
     Failure::new(exit, error)
 }
+
+const GONE: &str = "nobody reads this client's events any more";

@@ -8,7 +8,7 @@ use crate::events::{JsonLines, ServerEvent, Sink, Talk};
 use crate::exit::{Exit, Failure};
 use crate::genesis::Genesis;
 use crate::store::{Resume, ServerStore, model_from_bytes};
-use crate::watch::{DescriptorCost, Facts, LogProbe, Site, Watch, Watched};
+use crate::watch::{DescriptorCost, Facts, LogProbe, Watch, Watched};
 use crate::witness::Quorum;
 use clap::Args;
 use std::collections::BTreeSet;
@@ -146,7 +146,7 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
         plan.witnesses.as_ref(),
         &resume,
     ));
-    let mut sink = Watched::new(Arc::clone(&watch), sink);
+    let mut sink = Watched::new(|event: &ServerEvent| watch.observe(event), sink);
     let sink: &mut dyn Sink<ServerEvent> = &mut sink;
     let listener = QuicListener::bind(settings.listen, tls, roots, limits()).map_err(|error| {
         Failure::say(
@@ -157,7 +157,7 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
     let addr = listener.local_addr().to_string();
     sink.emit(0, &ServerEvent::Listening { addr })
         .map_err(|error| Failure::new(Exit::Bug, error))?;
-    open_site(&config, watch, sink).await?;
+    open_site(&config, &watch, sink).await?;
     let served = serve(listener, plan, &mut store, resume, sink, super::told_to_stop()).await;
     // Whatever ended it, the rounds that are published can be audited.
     let bundle = config.path(&settings.bundle);
@@ -178,16 +178,14 @@ async fn serve_all(args: &ServeArgs, sink: &mut dyn Sink<ServerEvent>) -> Result
 /// Opens the page and the metrics, where the configuration says so.
 async fn open_site(
     config: &Located<ServerConfig>,
-    watch: Arc<Watch>,
+    watch: &Arc<Watch>,
     sink: &mut dyn Sink<ServerEvent>,
 ) -> Result<(), Failure> {
     let Some(at) = &config.settings.watch else {
         return Ok(());
     };
-    let log = LogProbe::new(config.path(&config.settings.state));
-    let site = Site::bind(at, watch, log).await.map_err(config_failure)?;
-    let addr = site.addr().to_string();
-    tokio::spawn(site.serve(std::future::pending()));
+    let disk = LogProbe::new(config.path(&config.settings.state), Some("log.veil"));
+    let addr = super::watched(at, Arc::clone(watch) as _, disk).await?;
     sink.emit(0, &ServerEvent::Watching { addr })
         .map_err(|error| Failure::new(Exit::Bug, error))
 }

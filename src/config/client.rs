@@ -1,6 +1,6 @@
 //! `client.toml`.
 
-use super::{ConfigError, DataConfig, TlsConfig, TrustConfig};
+use super::{ConfigError, DataConfig, TlsConfig, TrustConfig, WatchConfig};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -37,6 +37,9 @@ pub struct ClientConfig {
     pub training: TrainingConfig,
     /// The frames.
     pub data: DataConfig,
+    /// Where the client can be looked at; nowhere without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<WatchConfig>,
 }
 
 impl ClientConfig {

@@ -262,12 +262,13 @@ const SERVER_UNSET: [(&str, &str); 3] = [
     ),
 ];
 
-const CLIENT_UNSET: [(&str, &str); 2] = [
+const CLIENT_UNSET: [(&str, &str); 3] = [
     ("floors.max_epsilon", "descriptors may cost any epsilon"),
     (
         "learner.personal",
         "`camera-embeddings` for bird's-eye views; depth networks do not use it",
     ),
+    ("watch", "no metrics: a section [watch] with `listen` opens them"),
 ];
 
 const FLEET_UNSET: [(&str, &str); 2] = [("data.cameras", "all cameras"), ("data.max_frames", "all frames")];

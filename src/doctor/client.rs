@@ -51,6 +51,7 @@ pub(super) async fn examine(
     let tls = party::certificate(sheet, located, &settings.tls, whose, rehearsal::Role::Client, now).await;
     party::clock(sheet, located, &settings.tls, &settings.policy, now);
     floors(sheet, settings, genesis);
+    party::watch(sheet, settings.watch.as_ref());
     match settings.check() {
         Ok(()) => sheet.ok("training", format!("{} steps a round", settings.training.steps)),
         Err(error) => sheet.wrong("training", error, "mend the setting"),

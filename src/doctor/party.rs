@@ -1,8 +1,10 @@
 //! What servers and clients have in common: trust, policy, keys, certificates, the clock.
 
 use super::{Sheet, rehearsal};
-use crate::config::{ConfigError, Located, TlsConfig, TrustConfig};
+use crate::config::{ConfigError, Located, TlsConfig, TrustConfig, WatchConfig};
 use crate::genesis::{Genesis, GenesisError};
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 use veilsum_crypto::PublicIdentity;
@@ -240,6 +242,41 @@ fn days(time: Duration) -> String {
         0 => "less than a day".to_owned(),
         1 => "1 day".to_owned(),
         days => format!("{days} days"),
+    }
+}
+
+/// Whether the address at which the party can be looked at may be opened, and can.
+pub(super) fn watch(sheet: &mut Sheet, watch: Option<&WatchConfig>) {
+    let Some(watch) = watch else {
+        return;
+    };
+    if let Err(error) = watch.check() {
+        return sheet.wrong("watch", error, "mend [watch] in the configuration");
+    }
+    let listen = watch.listen;
+    match TcpListener::bind(listen) {
+        Ok(_) if listen.ip().is_loopback() => {
+            sheet.ok("watch", format!("TCP {listen} is free; only this machine reaches it"));
+        }
+        Ok(_) => sheet.ok(
+            "watch",
+            format!("TCP {listen} is free; whoever reaches it reads how the federation goes, without being asked who it is"),
+        ),
+        Err(error) => sheet.wrong(
+            "watch",
+            format!("cannot listen on TCP {listen}: {error}"),
+            elsewhere(error.kind()),
+        ),
+    }
+}
+
+/// What to do where nothing can listen.
+pub(super) fn elsewhere(error: ErrorKind) -> &'static str {
+    match error {
+        ErrorKind::AddrInUse => "stop the process that listens there, or choose another port",
+        ErrorKind::AddrNotAvailable => "write an address of this machine into `listen`, or 0.0.0.0",
+        ErrorKind::PermissionDenied => "choose a port above 1023, or allow this one to the user",
+        _ => "check `listen` and the network's settings",
     }
 }
 

@@ -6,7 +6,7 @@ use crate::config::{Located, ServerConfig};
 use crate::genesis::Genesis;
 use crate::store::model_from_bytes;
 use std::io::ErrorKind;
-use std::net::{TcpListener, UdpSocket};
+use std::net::UdpSocket;
 use std::path::Path;
 use std::time::SystemTime;
 use veilsum_attestation::disclosure::{self, Membership, Verdict};
@@ -45,7 +45,7 @@ pub(super) async fn examine(sheet: &mut Sheet, located: &Located<ServerConfig>, 
         witnesses(sheet, &located.path(path));
     }
     address(sheet, settings);
-    watch(sheet, settings);
+    party::watch(sheet, settings.watch.as_ref());
 }
 
 fn initial_model(sheet: &mut Sheet, located: &Located<ServerConfig>, genesis: Option<&Genesis>) {
@@ -260,42 +260,8 @@ fn address(sheet: &mut Sheet, settings: &ServerConfig) {
         Err(error) => sheet.wrong(
             "address",
             format!("cannot listen on UDP {listen}: {error}"),
-            elsewhere(error.kind()),
+            party::elsewhere(error.kind()),
         ),
-    }
-}
-
-fn watch(sheet: &mut Sheet, settings: &ServerConfig) {
-    let Some(watch) = &settings.watch else {
-        return;
-    };
-    if let Err(error) = watch.check() {
-        return sheet.wrong("watch", error, "mend [watch] in the configuration");
-    }
-    let listen = watch.listen;
-    match TcpListener::bind(listen) {
-        Ok(_) if listen.ip().is_loopback() => {
-            sheet.ok("watch", format!("TCP {listen} is free; only this machine reaches it"));
-        }
-        Ok(_) => sheet.ok(
-            "watch",
-            format!("TCP {listen} is free; whoever reaches it reads how the federation goes, without being asked who it is"),
-        ),
-        Err(error) => sheet.wrong(
-            "watch",
-            format!("cannot listen on TCP {listen}: {error}"),
-            elsewhere(error.kind()),
-        ),
-    }
-}
-
-/// What to do where nothing can listen.
-fn elsewhere(error: ErrorKind) -> &'static str {
-    match error {
-        ErrorKind::AddrInUse => "stop the process that listens there, or choose another port",
-        ErrorKind::AddrNotAvailable => "write an address of this machine into `listen`, or 0.0.0.0",
-        ErrorKind::PermissionDenied => "choose a port above 1023, or allow this one to the user",
-        _ => "check `listen` and the network's settings",
     }
 }
 

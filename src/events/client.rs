@@ -150,6 +150,11 @@ pub enum ClientEvent {
         /// Why, as a sentence.
         reason: String,
     },
+    /// The metrics are at this address.
+    Watching {
+        /// Address and port, TCP.
+        addr: String,
+    },
     /// All rounds are done.
     Finished,
     /// The client gives up.
@@ -222,6 +227,7 @@ impl fmt::Display for ClientEvent {
             Self::Disconnected { reason, retry_ms } => {
                 write!(f, "disconnected: {reason}; next try in {retry_ms} ms")
             }
+            Self::Watching { addr } => write!(f, "metrics at http://{addr}/metrics"),
             Self::Training { round } => write!(f, "round {round}: training"),
             Self::EvaluatedBev {
                 round,

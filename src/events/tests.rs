@@ -152,6 +152,12 @@ fn client_events() -> Vec<(ClientEvent, &'static str)> {
     };
     vec![
         (
+            ClientEvent::Watching {
+                addr: "127.0.0.1:9465".to_owned(),
+            },
+            r#""event":"watching","addr":"127.0.0.1:9465""#,
+        ),
+        (
             ClientEvent::Joined {
                 client: 3,
                 addr: "127.0.0.1:4433".to_owned(),

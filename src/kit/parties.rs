@@ -108,6 +108,7 @@ impl Writer<'_> {
                 seed: request.seed.wrapping_mul(1000).wrapping_add(u64::from(number)),
             },
             data,
+            watch: None,
         };
         let path = inside(folder, "client.toml");
         write_config(

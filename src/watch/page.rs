@@ -6,7 +6,8 @@ use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
 /// The page and what a browser may do with it.
-pub(super) struct Page {
+#[derive(Debug)]
+pub struct Page {
     pub(super) html: &'static str,
     /// Content-Security-Policy (CSP level 3): the page's own script and style by their hashes, `/state.json`, nothing else.
     pub(super) policy: String,

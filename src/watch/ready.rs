@@ -54,15 +54,18 @@ pub struct LogProbe(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     folder: PathBuf,
+    /// A file in it that is appended to.
+    log: Option<&'static str>,
     last: Mutex<Option<(Instant, Result<(), String>)>>,
 }
 
 impl LogProbe {
-    /// Of the folder in which `log.veil` is.
+    /// Of a state folder, and the file in it that is appended to, where there is one.
     #[must_use]
-    pub fn new(folder: PathBuf) -> Self {
+    pub fn new(folder: PathBuf, log: Option<&'static str>) -> Self {
         Self(Arc::new(Inner {
             folder,
+            log,
             last: Mutex::new(None),
         }))
     }
@@ -98,9 +101,9 @@ impl LogProbe {
 impl Inner {
     /// Opens the log for appending, and writes a block beside it: a full disk lets files be opened.
     fn write(&self) -> std::io::Result<()> {
-        OpenOptions::new()
-            .append(true)
-            .open(self.folder.join("log.veil"))?;
+        if let Some(log) = self.log {
+            OpenOptions::new().append(true).open(self.folder.join(log))?;
+        }
         let path = self.folder.join("watch.probe");
         let written = OpenOptions::new()
             .write(true)

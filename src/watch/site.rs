@@ -1,12 +1,12 @@
-//! The address at which a server can be looked at: `/`, `/state.json`, `/metrics`, `/healthz`, `/readyz`. Reading only.
+//! The address at which a party can be looked at: `/`, `/state.json`, `/metrics`, `/healthz`, `/readyz`. Reading only.
 //!
 //! A page of a stranger that runs in an operator's browser could reach a loopback address by giving its own name that
 //! address (DNS rebinding). So a request must call the server by an IP address, `localhost`, or a name from the
 //! configuration, and no answer may be read from, or shown inside, a page of another origin.
 
-use super::page::PAGE;
+use super::OPENMETRICS;
+use super::page::Page;
 use super::ready::LogProbe;
-use super::{OPENMETRICS, Watch};
 use crate::config::WatchConfig;
 use crate::http;
 use bytes::Bytes;
@@ -14,9 +14,27 @@ use http_body_util::Full;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::net::TcpListener;
+
+/// What is looked at.
+pub trait Subject: fmt::Debug + Send + Sync {
+    /// The metrics as `OpenMetrics` text.
+    fn openmetrics(&self) -> String;
+    /// A JSON document; `disk` says whether what must be kept could be.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON; none of ours does that.
+    fn state(&self, disk: Result<(), String>) -> serde_json::Result<Vec<u8>>;
+    /// Why it is not ready; empty when it is.
+    fn not_ready(&self, disk: Result<(), String>) -> Vec<String>;
+    /// Why it should be started again; nothing when it is well.
+    fn stuck(&self) -> Option<String>;
+    /// A page for people, where there is one.
+    fn page(&self) -> Option<&'static Page>;
+}
 
 /// A bound address.
 #[derive(Debug)]
@@ -28,12 +46,12 @@ pub struct Site {
 
 #[derive(Debug)]
 struct Desk {
-    watch: Arc<Watch>,
-    log: LogProbe,
+    subject: Arc<dyn Subject>,
+    disk: LogProbe,
     hosts: Vec<String>,
 }
 
-/// Why a server cannot be looked at.
+/// Why a party cannot be looked at.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SiteError {
@@ -54,7 +72,11 @@ impl Site {
     ///
     /// # Errors
     /// [`SiteError::Listen`].
-    pub async fn bind(config: &WatchConfig, watch: Arc<Watch>, log: LogProbe) -> Result<Self, SiteError> {
+    pub async fn bind(
+        config: &WatchConfig,
+        subject: Arc<dyn Subject>,
+        disk: LogProbe,
+    ) -> Result<Self, SiteError> {
         let fault = |error| SiteError::Listen {
             addr: config.listen,
             error,
@@ -69,7 +91,7 @@ impl Site {
         Ok(Self {
             listener,
             addr,
-            desk: Arc::new(Desk { watch, log, hosts }),
+            desk: Arc::new(Desk { subject, disk, hosts }),
         })
     }
 
@@ -114,7 +136,7 @@ impl Desk {
         if !named.is_some_and(|host| self.knows(&host)) {
             return Err(Box::new(text(
                 StatusCode::MISDIRECTED_REQUEST,
-                "call this server by its IP address, by localhost, or by a name in `watch.hosts` of its configuration\n",
+                "ask by IP address, by localhost, or by a name in `watch.hosts` of its configuration\n",
             )));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -143,34 +165,42 @@ impl Desk {
     async fn page(&self, path: &str) -> Response<Full<Bytes>> {
         match path {
             "/" => {
-                let mut page = answer(StatusCode::OK, "text/html; charset=utf-8", PAGE.html);
-                if let Ok(policy) = HeaderValue::from_str(&PAGE.policy) {
+                let Some(shown) = self.subject.page() else {
+                    return self.nothing();
+                };
+                let mut page = answer(StatusCode::OK, "text/html; charset=utf-8", shown.html);
+                if let Ok(policy) = HeaderValue::from_str(&shown.policy) {
                     page.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
                 }
                 page
             }
-            "/state.json" => match serde_json::to_vec(&self.watch.state(self.log.try_it().await)) {
+            "/state.json" => match self.subject.state(self.disk.try_it().await) {
                 Ok(state) => answer(StatusCode::OK, "application/json", state),
                 Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "the state cannot be written\n"),
             },
-            "/metrics" => answer(StatusCode::OK, OPENMETRICS, self.watch.openmetrics()),
-            "/healthz" => match self.watch.stuck() {
+            "/metrics" => answer(StatusCode::OK, OPENMETRICS, self.subject.openmetrics()),
+            "/healthz" => match self.subject.stuck() {
                 None => text(StatusCode::OK, "ok\n"),
                 Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
             },
             "/readyz" => {
-                let why = self.watch.not_ready(self.log.try_it().await);
+                let why = self.subject.not_ready(self.disk.try_it().await);
                 if why.is_empty() {
                     text(StatusCode::OK, "ready\n")
                 } else {
                     text(StatusCode::SERVICE_UNAVAILABLE, why.join("\n") + "\n")
                 }
             }
-            _ => text(
-                StatusCode::NOT_FOUND,
-                "there are /, /state.json, /metrics, /healthz and /readyz\n",
-            ),
+            _ => self.nothing(),
         }
+    }
+
+    fn nothing(&self) -> Response<Full<Bytes>> {
+        let page = if self.subject.page().is_some() { "/, " } else { "" };
+        text(
+            StatusCode::NOT_FOUND,
+            format!("there are {page}/state.json, /metrics, /healthz and /readyz\n"),
+        )
     }
 }
 

@@ -303,7 +303,7 @@ impl Board {
             }
             ClientEvent::Described { .. } => self.mark(client, "described", Tone::Good),
             ClientEvent::NotDescribed { .. } => self.mark(client, "in no cluster", Tone::Bad),
-            ClientEvent::Other => {}
+            ClientEvent::Watching { .. } | ClientEvent::Other => {}
         }
         None
     }

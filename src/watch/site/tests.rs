@@ -1,4 +1,4 @@
-use super::super::{DescriptorCost, Facts};
+use super::super::{DescriptorCost, Facts, Watch};
 use super::*;
 use crate::events::{LogHead, ServerEvent};
 use http_body_util::BodyExt;
@@ -23,15 +23,20 @@ fn facts() -> Facts {
     }
 }
 
-fn desk(hosts: &[&str]) -> (Desk, tempfile::TempDir) {
+fn desk(hosts: &[&str]) -> (Desk, Arc<Watch>, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("log.veil"), b"").unwrap();
+    let watch = Watch::new(facts());
     let desk = Desk {
-        watch: Watch::new(facts()),
-        log: LogProbe::new(dir.path().to_path_buf()),
+        subject: Arc::clone(&watch) as Arc<dyn Subject>,
+        disk: probe(&dir),
         hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
     };
-    (desk, dir)
+    (desk, watch, dir)
+}
+
+fn probe(dir: &tempfile::TempDir) -> LogProbe {
+    LogProbe::new(dir.path().to_path_buf(), Some("log.veil"))
 }
 
 fn request(method: Method, path: &str, hosts: &[&str]) -> Request<()> {
@@ -57,7 +62,7 @@ async fn ask(desk: &Desk, path: &str) -> (StatusCode, HeaderMap, String) {
 
 #[tokio::test]
 async fn only_those_who_mean_this_server_are_answered() {
-    let (desk, _dir) = desk(&["watch.example.org"]);
+    let (desk, _watch, _dir) = desk(&["watch.example.org"]);
     for fine in [
         "127.0.0.1",
         "127.0.0.1:9464",
@@ -97,7 +102,7 @@ async fn only_those_who_mean_this_server_are_answered() {
 
 #[tokio::test]
 async fn nothing_can_be_changed() {
-    let (desk, _dir) = desk(&[]);
+    let (desk, _watch, _dir) = desk(&[]);
     for method in [
         Method::POST,
         Method::PUT,
@@ -120,7 +125,7 @@ async fn nothing_can_be_changed() {
 
 #[tokio::test]
 async fn every_answer_is_kept_from_other_pages() {
-    let (desk, _dir) = desk(&[]);
+    let (desk, _watch, _dir) = desk(&[]);
     for path in ["/", "/state.json", "/metrics", "/healthz", "/readyz", "/nowhere"] {
         let (_, headers, _) = ask(&desk, path).await;
         let policy = headers
@@ -145,7 +150,7 @@ async fn every_answer_is_kept_from_other_pages() {
 
 #[tokio::test]
 async fn the_page_needs_nothing_from_elsewhere_and_its_policy_fits_it() {
-    let (desk, _dir) = desk(&[]);
+    let (desk, _watch, _dir) = desk(&[]);
     let (status, headers, html) = ask(&desk, "/").await;
     assert_eq!(status, StatusCode::OK);
     let policy = headers
@@ -178,23 +183,22 @@ async fn the_page_needs_nothing_from_elsewhere_and_its_policy_fits_it() {
 
 #[tokio::test]
 async fn ready_says_why_not() {
-    let (desk, dir) = desk(&[]);
+    let (desk, watch, dir) = desk(&[]);
     let (status, _, said) = ask(&desk, "/readyz").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(
         said,
         "the server is starting\n0 clients are connected, and a round needs 5: start more clients\n"
     );
-    desk.watch
-        .observe(&ServerEvent::Listening { addr: "x".to_owned() });
+    watch.observe(&ServerEvent::Listening { addr: "x".to_owned() });
     for client in 0..5 {
-        desk.watch.observe(&ServerEvent::Connected {
+        watch.observe(&ServerEvent::Connected {
             client,
             connected: client + 1,
             expected: 8,
         });
         // A client that comes back is one client.
-        desk.watch.observe(&ServerEvent::Connected {
+        watch.observe(&ServerEvent::Connected {
             client: 0,
             connected: client + 1,
             expected: 8,
@@ -208,7 +212,7 @@ async fn ready_says_why_not() {
         "the trial leaves nothing behind"
     );
 
-    desk.watch.observe(&ServerEvent::Witnessed {
+    watch.observe(&ServerEvent::Witnessed {
         entries: 12,
         quorum: false,
         witnesses: Vec::new(),
@@ -222,7 +226,7 @@ async fn ready_says_why_not() {
 
 #[tokio::test]
 async fn a_log_that_cannot_be_written_is_told() {
-    let (mut desk, dir) = desk(&[]);
+    let (mut desk, _watch, dir) = desk(&[]);
     // A folder where the log should be: no right to write helps, not even root's.
     std::fs::remove_file(dir.path().join("log.veil")).unwrap();
     std::fs::create_dir(dir.path().join("log.veil")).unwrap();
@@ -234,7 +238,7 @@ async fn a_log_that_cannot_be_written_is_told() {
     std::fs::remove_dir(dir.path().join("log.veil")).unwrap();
     std::fs::write(dir.path().join("log.veil"), b"").unwrap();
     // A fresh trial, and a place where nothing can be written beside the log.
-    desk.log = LogProbe::new(dir.path().to_path_buf());
+    desk.disk = probe(&dir);
     std::fs::create_dir(dir.path().join("watch.probe")).unwrap();
     let said = ask(&desk, "/readyz").await.2;
     assert!(said.contains("the log cannot be written"), "{said}");
@@ -242,7 +246,7 @@ async fn a_log_that_cannot_be_written_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_phase_far_past_its_deadline_is_unhealthy() {
-    let (desk, _dir) = desk(&[]);
+    let (desk, watch, _dir) = desk(&[]);
     let phase = |have| ServerEvent::Phase {
         round: 1,
         phase: "mask".to_owned(),
@@ -252,14 +256,14 @@ async fn a_phase_far_past_its_deadline_is_unhealthy() {
         bytes_in: 0,
         bytes_out: 0,
     };
-    desk.watch.observe(&phase(0));
+    watch.observe(&phase(0));
     tokio::time::sleep(std::time::Duration::from_secs(50)).await;
     assert_eq!(ask(&desk, "/healthz").await.0, StatusCode::OK);
     tokio::time::sleep(std::time::Duration::from_secs(12)).await;
     let (status, _, said) = ask(&desk, "/healthz").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(said.starts_with("round 1 is 61 s past the deadline"), "{said}");
-    desk.watch.observe(&phase(1));
+    watch.observe(&phase(1));
     assert_eq!(ask(&desk, "/healthz").await.0, StatusCode::OK);
 }
 
@@ -271,7 +275,7 @@ async fn an_address_that_is_taken_is_named() {
         public: false,
         hosts: Vec::new(),
     };
-    let log = LogProbe::new("nowhere".into());
+    let log = LogProbe::new("nowhere".into(), None);
     let error = Site::bind(&config, Watch::new(facts()), log).await.unwrap_err();
     let said = error.to_string();
     assert!(

@@ -1,24 +1,13 @@
-//! A board as `OpenMetrics` text (version 1.0 of the specification, 2020), written by `prometheus-client`.
-//!
-//! Counters count since this server process started. No label names a client.
+//! A server's board as metrics. Counters count since this server process started. No label names a client.
 
-use super::board::{BOUNDS_MS, Board, Durations, PHASES, Stage};
+use super::board::{Board, PHASES, Stage};
+use super::family::{Writer, write};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, MetricEncoder, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
 
-/// Media type of what [`write`] returns.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-pub(super) fn write(board: &Board) -> String {
-    let mut registry = Registry::with_prefix("veilsum");
-    registry.register_collector(Box::new(Snapshot(board.clone())));
-    let mut out = String::new();
-    // Writing to a String cannot fail.
-    let _ = text::encode(&mut out, &registry);
-    out
+pub(super) fn openmetrics(board: &Board) -> String {
+    write(Snapshot(board.clone()))
 }
 
 #[derive(Debug)]
@@ -238,116 +227,4 @@ fn budget(board: &Board, to: &mut Writer<'_>) -> fmt::Result {
         "Clients that all sums of the window together hide among at worst, if no update changed from round to round",
         &(f64::from(last.window_crowd_milli) / 1e3),
     )
-}
-
-/// Families in the words of this module.
-struct Writer<'a>(DescriptorEncoder<'a>);
-
-type Label<'a> = [(&'static str, &'a str); 1];
-
-impl Writer<'_> {
-    fn family<'s>(
-        &'s mut self,
-        name: &'s str,
-        help: &str,
-        unit: Option<&'s Unit>,
-        kind: MetricType,
-    ) -> Result<MetricEncoder<'s>, fmt::Error> {
-        self.0.encode_descriptor(name, help, unit, kind)
-    }
-
-    fn build(&mut self) -> fmt::Result {
-        self.family("build", "The program", None, MetricType::Info)?
-            .encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: &impl EncodeGaugeValue) -> fmt::Result {
-        self.family(name, help, None, MetricType::Gauge)?
-            .encode_gauge(value)
-    }
-
-    fn gauges<'l>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (Label<'l>, impl EncodeGaugeValue)>,
-    ) -> fmt::Result {
-        let mut family = self.family(name, help, None, MetricType::Gauge)?;
-        for (label, value) in values {
-            family.encode_family(&label)?.encode_gauge(&value)?;
-        }
-        Ok(())
-    }
-
-    /// Points in time, POSIX seconds.
-    fn stamps<'l>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (Label<'l>, u64)>,
-    ) -> fmt::Result {
-        let mut family = self.family(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
-        for (label, value) in values {
-            family.encode_family(&label)?.encode_gauge(&value)?;
-        }
-        Ok(())
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        self.family(name, help, None, MetricType::Counter)?
-            .encode_counter::<[(&str, &str); 0], _, u64>(&value, None)
-    }
-
-    fn bytes(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        self.family(name, help, Some(&Unit::Bytes), MetricType::Counter)?
-            .encode_counter::<[(&str, &str); 0], _, u64>(&value, None)
-    }
-
-    fn counters<'l>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (Label<'l>, u64)>,
-    ) -> fmt::Result {
-        let mut family = self.family(name, help, None, MetricType::Counter)?;
-        for (label, value) in values {
-            family
-                .encode_family(&label)?
-                .encode_counter::<[(&str, &str); 0], _, u64>(&value, None)?;
-        }
-        Ok(())
-    }
-
-    fn durations<'l>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (&'l &'static str, &'l Durations)>,
-    ) -> fmt::Result {
-        let mut family = self.family(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
-        for (phase, durations) in values {
-            let bounds = BOUNDS_MS
-                .iter()
-                .map(|bound| seconds(*bound))
-                .chain([f64::INFINITY]);
-            let buckets: Vec<(f64, u64)> = bounds.zip(durations.buckets).collect();
-            family
-                .encode_family(&[("phase", *phase)])?
-                .encode_histogram::<[(&str, &str); 0]>(
-                    seconds(durations.sum_ms),
-                    durations.count,
-                    &buckets,
-                    None,
-                )?;
-        }
-        Ok(())
-    }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "milliseconds of a run are far below 2^53"
-)]
-fn seconds(ms: u64) -> f64 {
-    ms as f64 / 1e3
 }
