@@ -12,6 +12,7 @@ mod client;
 mod family;
 mod metrics;
 mod page;
+mod phase;
 mod ready;
 mod site;
 mod state;

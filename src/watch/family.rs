@@ -1,6 +1,6 @@
 //! Metric families in few words, written by `prometheus-client` as `OpenMetrics` text (version 1.0 of the specification, 2020).
 
-use super::board::{BOUNDS_MS, Durations};
+use super::phase::{BOUNDS_MS, Durations};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;

@@ -1,7 +1,8 @@
 //! A server's board as metrics. Counters count since this server process started. No label names a client.
 
-use super::board::{Board, PHASES, Stage};
+use super::board::{Board, Stage};
 use super::family::{Writer, write};
+use super::phase::PHASES;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;

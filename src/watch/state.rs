@@ -1,6 +1,7 @@
 //! What `/state.json` says, schema `veilsum-watch/1`. Within one number, fields are only ever added.
 
-use super::board::{Board, DELTA, DescriptorCost, PHASES};
+use super::board::{Board, DELTA, DescriptorCost};
+use super::phase::PHASES;
 use super::ready;
 use crate::events::LogHead;
 use serde::Serialize;
