@@ -355,6 +355,26 @@ fn the_command_writes_goes_on_and_refuses() {
     let file = std::fs::read(dir.path().join("out/results.json")).unwrap();
     assert_eq!(serde_json::from_slice::<Results>(&file).unwrap(), printed);
     assert_eq!((printed.schema.as_str(), printed.seeds.len()), (SCHEMA, 2));
+    let csv = std::fs::read_to_string(dir.path().join("out/scores.csv")).unwrap();
+    let mut lines = csv.split_terminator("\r\n");
+    let columns = lines.next().unwrap().split(',').count();
+    let mut scores = Vec::new();
+    for seed in &printed.seeds {
+        for arm in &seed.arms {
+            scores.extend(arm.scores.iter().map(|score| (seed.seed, score)));
+        }
+    }
+    let lines: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), scores.len());
+    for (line, (seed, score)) in lines.iter().zip(scores) {
+        assert_eq!((line.len(), line[0]), (columns, seed.to_string().as_str()));
+        assert_eq!(line[3], format!("\"{}\"", score.sequence));
+        // A number reads back to the last bit.
+        assert_eq!(
+            line[7].parse::<f64>().unwrap().to_bits(),
+            score.metrics.abs_rel.to_bits()
+        );
+    }
     // Other settings are another experiment.
     config.training.steps += 1;
     write(&config, "small.toml");

@@ -22,7 +22,7 @@ pub(super) struct ExperimentArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Verb {
-    /// Run every strategy of a file on every seed, compare, and write results.json. A seed that is done is not run again.
+    /// Run every strategy of a file on every seed, compare, and write results.json and scores.csv. A seed that is done is not run again.
     Run(RunArgs),
 }
 
@@ -36,7 +36,7 @@ struct RunArgs {
     /// How means are made, whatever the file says.
     #[arg(long, value_enum)]
     aggregation: Option<Aggregation>,
-    /// Folder of results.json and of one file a seed; `target/experiment/<name>` without it.
+    /// Folder of results.json, scores.csv and of one file a seed; `target/experiment/<name>` without it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// How the results are printed.
@@ -88,6 +88,8 @@ fn run_file(args: &RunArgs) -> Result<Exit, Failure> {
     let results = Results::new(&config, seeds);
     let file = out.join("results.json");
     write(&file, &results)?;
+    write_atomic(&out.join("scores.csv"), results.csv().as_bytes())
+        .map_err(|error| Failure::new(Exit::Config, error))?;
     match args.format {
         Format::Human => print(&format!("{}\n{}", results.table(), file.display()))?,
         Format::Json => {

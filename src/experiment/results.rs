@@ -131,6 +131,41 @@ pub struct Results {
 }
 
 impl Results {
+    /// Every score as a line of comma-separated values under a line of names; texts in quotation marks (RFC 4180).
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let mut out = String::from(
+            "seed,strategy,masked,sequence,domain,clusters,fallback,abs_rel,sq_rel,rmse,rmse_log,log10,silog,delta1,delta2,delta3\r\n",
+        );
+        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        for seed in &self.seeds {
+            for arm in &seed.arms {
+                for score in &arm.scores {
+                    let clusters: Vec<String> = score.clusters.iter().map(ToString::to_string).collect();
+                    let m = &score.metrics;
+                    let numbers = [
+                        m.abs_rel, m.sq_rel, m.rmse, m.rmse_log, m.log10, m.silog, m.delta1, m.delta2,
+                        m.delta3,
+                    ];
+                    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+                    let _ = write!(
+                        out,
+                        "{},{},{},{},{},{},{},{}\r\n",
+                        seed.seed,
+                        quoted(&arm.label),
+                        arm.masked,
+                        quoted(&score.sequence),
+                        quoted(&score.domain),
+                        quoted(&clusters.join(" ")),
+                        score.fallback,
+                        numbers.join(",")
+                    );
+                }
+            }
+        }
+        out
+    }
+
     /// Compares what is there.
     #[must_use]
     pub fn new(config: &ExperimentConfig, seeds: Vec<SeedResult>) -> Self {
