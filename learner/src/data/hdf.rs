@@ -31,7 +31,7 @@ impl Hdf {
     }
 
     /// A table of the file.
-    pub(super) fn table(&self, name: &str) -> Result<Table<'_>, DataError> {
+    pub(super) fn table(&self, name: &str) -> Result<Table, DataError> {
         let fault = |reason: String| fault(&self.path, &format!("{name}: {reason}"));
         let set = self
             .file
@@ -44,7 +44,7 @@ impl Hdf {
             .collect::<Result<Vec<_>, _>>()
             .map_err(|_| fault("too large for this machine".to_owned()))?;
         Ok(Table {
-            hdf: self,
+            path: self.path.clone(),
             name: name.to_owned(),
             set,
             shape,
@@ -52,18 +52,19 @@ impl Hdf {
     }
 }
 
-/// A table of numbers whose first side counts frames.
-pub(super) struct Table<'a> {
-    hdf: &'a Hdf,
+/// A table of numbers whose first side counts frames. It remembers where its frames lie in the file, which takes long to find
+/// out where they are many, so one that is read often is kept.
+pub(super) struct Table {
+    path: PathBuf,
     name: String,
     pub(super) set: Dataset,
     pub(super) shape: Vec<usize>,
 }
 
-impl Table<'_> {
+impl Table {
     /// An error about this table.
     pub(super) fn fault(&self, reason: &str) -> DataError {
-        fault(&self.hdf.path, &format!("{}: {reason}", self.name))
+        fault(&self.path, &format!("{}: {reason}", self.name))
     }
 
     /// Refuses another shape; 0 stands for any length.

@@ -15,7 +15,7 @@ use hdf5_pure::Object;
 use matfile::{MatFile, NumericData};
 
 use crate::data::crop::{EIGEN_NYU, NYU_SEEN, NYU_TRAINING, Steps};
-use crate::data::hdf::Hdf;
+use crate::data::hdf::{Hdf, Table};
 use crate::data::split::{FrameFile, Plan, client_name, few};
 use crate::data::{DataError, DepthDataset, DepthScale, Frame, ReadOptions, ReadReport};
 use crate::metrics::DepthRange;
@@ -47,10 +47,10 @@ pub struct NyuMatOptions {
 /// A [`DataError`] that names the file, its table and the remedy.
 pub fn read_client(options: &NyuMatOptions) -> Result<(DepthDataset, ReadReport), DataError> {
     let hdf = Hdf::open(&options.path)?;
-    let depths = if options.dense { "depths" } else { "rawDepths" };
     let images = hdf.table("images")?;
     images.demand(&[0, 3, WIDTH, HEIGHT])?;
-    hdf.table(depths)?.demand(&[images.frames(), WIDTH, HEIGHT])?;
+    let depths = hdf.table(if options.dense { "depths" } else { "rawDepths" })?;
+    depths.demand(&[images.frames(), WIDTH, HEIGHT])?;
     let splits = Splits::read(&options.splits, images.frames())?;
     let types = if options.train.is_empty() && options.test.is_empty() {
         Vec::new()
@@ -90,8 +90,9 @@ pub fn read_client(options: &NyuMatOptions) -> Result<(DepthDataset, ReadReport)
                 wanted.is_empty() || types.get(number).is_some_and(|found| wanted.contains(found))
             })
             .map(|&number| MatFrame {
-                hdf: &hdf,
-                depths,
+                path: hdf.path(),
+                images: &images,
+                depths: &depths,
                 split: name,
                 number,
                 steps: options.crop.then_some(steps),
@@ -128,8 +129,9 @@ pub fn read_client(options: &NyuMatOptions) -> Result<(DepthDataset, ReadReport)
 
 /// A frame of the file.
 struct MatFrame<'a> {
-    hdf: &'a Hdf,
-    depths: &'static str,
+    path: &'a Path,
+    images: &'a Table,
+    depths: &'a Table,
     split: &'static str,
     /// From 0.
     number: usize,
@@ -139,12 +141,12 @@ struct MatFrame<'a> {
 
 impl FrameFile for MatFrame<'_> {
     fn path(&self) -> PathBuf {
-        PathBuf::from(format!("{}#{}", self.hdf.path().display(), self.number + 1))
+        PathBuf::from(format!("{}#{}", self.path.display(), self.number + 1))
     }
 
     fn read(&self, _: DepthScale, width: usize, height: usize) -> Result<Frame, DataError> {
-        let planes = self.hdf.table("images")?.bytes(self.number)?;
-        let columns = self.hdf.table(self.depths)?.floats(self.number)?;
+        let planes = self.images.bytes(self.number)?;
+        let columns = self.depths.floats(self.number)?;
         let at = |x: usize, y: usize| x * HEIGHT + y;
         let mut rgb = Vec::with_capacity(3 * WIDTH * HEIGHT);
         let mut depth = Vec::with_capacity(WIDTH * HEIGHT);

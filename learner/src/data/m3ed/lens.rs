@@ -149,7 +149,7 @@ impl Lens {
 }
 
 /// Exactly so many numbers, row by row.
-fn numbers<const N: usize>(table: &Table<'_>) -> Result<[f64; N], DataError> {
+fn numbers<const N: usize>(table: &Table) -> Result<[f64; N], DataError> {
     let all = table.all_floats()?;
     let found = all.len();
     <[f64; N]>::try_from(all).map_err(|_| table.fault(&format!("holds {found} numbers and must hold {N}")))

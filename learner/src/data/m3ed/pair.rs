@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::View;
-use super::sequence::{DEPTHS, Sequence};
+use super::sequence::Sequence;
 use crate::data::split::FrameFile;
 use crate::data::{DataError, DepthScale, Frame};
 
@@ -17,16 +17,13 @@ pub(super) struct Pair<'a> {
 
 impl FrameFile for Pair<'_> {
     fn path(&self) -> PathBuf {
-        PathBuf::from(format!("{}#{}", self.sequence.depth.path().display(), self.depth))
+        PathBuf::from(format!("{}#{}", self.sequence.path.display(), self.depth))
     }
 
     fn read(&self, _: DepthScale, width: usize, height: usize) -> Result<Frame, DataError> {
         let sequence = self.sequence;
-        let images = sequence
-            .data
-            .table(&format!("{}/data", sequence.camera.group()))?;
-        let picture = colours(images.bytes(self.image)?, sequence.channels);
-        let depth = sequence.depth.table(DEPTHS)?.floats(self.depth)?;
+        let picture = colours(sequence.images.bytes(self.image)?, sequence.channels);
+        let depth = sequence.depths.floats(self.depth)?;
         let name = format!("{}/{}/{:06}", self.split, sequence.name, self.depth);
         let frame = match sequence.view {
             View::Camera => {

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use super::lens::Lens;
 use super::{DATA_FILE, DEPTH_FILE, M3edCamera, View};
 use crate::data::DataError;
-use crate::data::hdf::Hdf;
+use crate::data::hdf::{Hdf, Table};
 
 /// An open sequence.
 pub(super) struct Sequence {
     pub(super) name: String,
-    pub(super) data: Hdf,
-    pub(super) depth: Hdf,
-    pub(super) camera: M3edCamera,
+    /// The file of the depth maps, for errors.
+    pub(super) path: PathBuf,
+    pub(super) images: Table,
+    pub(super) depths: Table,
     pub(super) view: View,
     pub(super) lens: Lens,
     /// Of the event camera's pixels, row by row, the directions (x, y, 1).
@@ -61,9 +62,9 @@ impl Sequence {
             name: name.to_owned(),
             rays: rays(&event),
             size: (event.width, event.height),
-            data,
-            depth,
-            camera,
+            path: depth.path().to_owned(),
+            images,
+            depths,
             view,
             lens,
             channels,
@@ -115,6 +116,6 @@ fn rays(lens: &Lens) -> Vec<[f32; 2]> {
 }
 
 /// Depths of the left event camera.
-pub(super) const DEPTHS: &str = "depth/prophesee/left";
+const DEPTHS: &str = "depth/prophesee/left";
 /// Half the time between two pictures.
 const MOST_APART_US: u64 = 20_000;
