@@ -66,8 +66,12 @@ pub fn drives(options: &KittiOptions) -> Result<Vec<(String, usize)>, DataError>
 }
 
 impl KittiOptions {
-    /// The depth map's file in either layout.
+    /// The depth map's file in either layout, whichever of them a list was written for.
     fn annotation(&self, relative: &str) -> Option<PathBuf> {
+        let relative = ["train/", "val/"]
+            .iter()
+            .find_map(|part| relative.strip_prefix(part))
+            .unwrap_or(relative);
         ["", "train", "val"]
             .iter()
             .map(|part| self.depth.join(part).join(relative))

@@ -195,6 +195,65 @@ fn a_drive_missing_from_the_annotations_is_counted_or_named() {
     ));
 }
 
+// isl-org/ZoeDepth #54: a test depth map without one valid pixel makes the scores NaN.
+#[test]
+fn a_frame_without_a_depth_that_counts_is_left_out_and_counted() {
+    let recording = Recording::new();
+    recording.put(DRIVE, 1, "", Some(256));
+    recording.put(DRIVE, 2, "", Some(0));
+    // Beyond the cap of 80 m, but not so far that the scale is doubted.
+    recording.put(DRIVE, 3, "", Some(81 * 256));
+    let (width, height) = (1242, 375);
+    // Valid in the lowest row alone, where no test depth counts.
+    let mut low = vec![0; width * height];
+    low[width * (height - 1)..].fill(2560);
+    recording.put(DRIVE, 4, "", Some(0));
+    let path = recording
+        .dir
+        .path()
+        .join("gt")
+        .join(Recording::annotation(DRIVE, 4));
+    write_depth(&path, width, height, &low).unwrap();
+    let mut options = recording.options();
+    options.frames.test = named(&[DRIVE]);
+    let (data, report) = read_client(&options).unwrap();
+    assert_eq!((data.test().len(), report.found, report.skipped.len()), (1, 4, 3));
+    assert!(
+        report
+            .skipped
+            .iter()
+            .all(|(_, why)| matches!(why, SkipReason::NoValidDepth)),
+        "{report}"
+    );
+    assert!(
+        report
+            .to_string()
+            .contains("4 frames found, 1 used (0 train, 1 test), 3 skipped"),
+        "{report}"
+    );
+}
+
+/// A list written for the archive of `train/` and `val/`, beside depth maps unpacked without them, and the other way round.
+#[test]
+fn lists_of_either_layout_find_the_depth_maps_of_the_other() {
+    let recording = Recording::new();
+    recording.put(DRIVE, 1, "", Some(256));
+    recording.put(DRIVE, 2, "val", Some(512));
+    let lines = [
+        format!(
+            "{} train/{} 721.5377",
+            Recording::image(DRIVE, 1),
+            Recording::annotation(DRIVE, 1)
+        ),
+        Recording::line(DRIVE, 2),
+    ];
+    let mut options = recording.options();
+    options.frames.train = listed(recording.list("train.txt", &lines));
+    let (data, _) = read_client(&options).unwrap();
+    let depths: Vec<f32> = data.train().iter().map(|frame| frame.depth()[0]).collect();
+    assert_eq!(depths, [1.0, 2.0]);
+}
+
 // aliyun/NeWCRFs #19: all scores NaN because only the ground truth was downloaded.
 #[test]
 fn no_picture_at_all_is_an_error_and_no_score() {
