@@ -244,6 +244,18 @@ async fn a_log_that_cannot_be_written_is_told() {
     assert!(said.contains("the log cannot be written"), "{said}");
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_full_disk_lets_files_be_opened_and_is_told_all_the_same() {
+    let (desk, _watch, dir) = desk(&[]);
+    std::os::unix::fs::symlink("/dev/full", dir.path().join("watch.probe")).unwrap();
+    let said = ask(&desk, "/readyz").await.2;
+    assert!(
+        said.contains("the log cannot be written: No space left on device"),
+        "{said}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_phase_far_past_its_deadline_is_unhealthy() {
     let (desk, watch, _dir) = desk(&[]);
