@@ -12,13 +12,16 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use hdf5_pure::Object;
-use matfile::{MatFile, NumericData};
 
 use crate::data::crop::{EIGEN_NYU, NYU_SEEN, NYU_TRAINING, Steps};
 use crate::data::hdf::{Hdf, Table};
 use crate::data::split::{FrameFile, Plan, client_name, few};
 use crate::data::{DataError, DepthDataset, DepthScale, Frame, ReadOptions, ReadReport};
 use crate::metrics::DepthRange;
+
+mod splits;
+
+use splits::Splits;
 
 /// How to read the labelled frames.
 #[derive(Clone, Debug)]
@@ -185,69 +188,6 @@ fn scene_types(hdf: &Hdf, frames: usize) -> Result<Vec<String>, DataError> {
             String::from_utf16(&units).map_err(|_| table.fault("a type is no text"))
         })
         .collect()
-}
-
-/// Numbers of frames, from 0.
-#[derive(Debug)]
-struct Splits {
-    train: Vec<usize>,
-    test: Vec<usize>,
-}
-
-impl Splits {
-    fn read(path: &Path, frames: usize) -> Result<Self, DataError> {
-        let file = std::fs::File::open(path).map_err(|source| DataError::Io {
-            path: path.to_owned(),
-            source,
-        })?;
-        let fault = |reason: String| DataError::Meta {
-            path: path.to_owned(),
-            reason,
-        };
-        let file = MatFile::parse(file)
-            .map_err(|error| fault(format!("is no MATLAB v5 file such as splits.mat ({error})")))?;
-        let numbers = |name: &str| {
-            let array = file
-                .find_by_name(name)
-                .ok_or_else(|| fault(format!("has no {name}; it must be NYU's splits.mat")))?;
-            whole_numbers(array.data())
-                .and_then(|numbers| {
-                    numbers
-                        .into_iter()
-                        .map(|number| number.checked_sub(1).filter(|&number| number < frames))
-                        .collect::<Option<Vec<usize>>>()
-                })
-                .ok_or_else(|| fault(format!("{name} must hold numbers from 1 to {frames}")))
-        };
-        let (train, test) = (numbers("trainNdxs")?, numbers("testNdxs")?);
-        let trained: BTreeSet<usize> = train.iter().copied().collect();
-        if let Some(both) = test.iter().find(|number| trained.contains(number)) {
-            return Err(fault(format!(
-                "frame {} is in trainNdxs and in testNdxs",
-                both + 1
-            )));
-        }
-        Ok(Self { train, test })
-    }
-}
-
-/// MATLAB writes whole numbers in whatever type holds them.
-fn whole_numbers(data: &NumericData) -> Option<Vec<usize>> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "checked to be whole and small"
-    )]
-    let of_float =
-        |value: f64| (value.fract() == 0.0 && (0.0..1e9).contains(&value)).then_some(value as usize);
-    match data {
-        NumericData::UInt8 { real, .. } => Some(real.iter().map(|&n| usize::from(n)).collect()),
-        NumericData::UInt16 { real, .. } => Some(real.iter().map(|&n| usize::from(n)).collect()),
-        NumericData::Int16 { real, .. } => real.iter().map(|&n| usize::try_from(n).ok()).collect(),
-        NumericData::Int32 { real, .. } => real.iter().map(|&n| usize::try_from(n).ok()).collect(),
-        NumericData::Double { real, .. } => real.iter().map(|&n| of_float(n)).collect(),
-        _ => None,
-    }
 }
 
 const WIDTH: usize = 640;
